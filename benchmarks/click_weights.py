@@ -16,10 +16,12 @@ import numpy as np
 import clickvec
 from clickvec.data import read_judged, read_titles
 from clickvec.data.held_out import hold_out
-from clickvec.evaluation.held_out_clicks import CHOSEN_BY, Catalogue, collection, measure
-from clickvec.evaluation.judged_lists import evaluate
+from clickvec.evaluation.evaluate import evaluate
+from clickvec.evaluation.measure import measure
+from clickvec.evaluation.metrics import CHOSEN_BY
 from clickvec.evaluation.neural import Neural
 from clickvec.evaluation.significance import bootstrap_interval
+from clickvec.evaluation.test_set import Catalogue, TestSet
 from clickvec.lab.simulate import write
 
 WEIGHTS = ("none", "log", "count")
@@ -40,7 +42,7 @@ def main() -> None:
         if held is None:
             parser.error("too few queries to hold out; simulate more impressions")
         catalogue = Catalogue(title.title for title in read_titles(site / "titles.tsv.gz"))
-        dev = collection(held.dev, catalogue)
+        dev = TestSet.of_clicks(held.dev, catalogue)
         share = float((log.clicks > 1).mean())
         print(f"{len(log):,} pairs, {log.clicks.sum():,.0f} clicks, {share:.0%} of the pairs clicked more than once")
         print(f"{len(judged)} judged queries, {len(dev.queries)} held-out queries")

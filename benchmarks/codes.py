@@ -25,8 +25,9 @@ from numpy.typing import NDArray
 import clickvec
 from clickvec.data import read_judged
 from clickvec.evaluation.fitting import gather, measure_scores
-from clickvec.evaluation.index_queries import MEASURES, index_queries
+from clickvec.evaluation.index_measures import index_test_set
 from clickvec.evaluation.logistic_fit import Floats, fact_rows, fit_clicks
+from clickvec.evaluation.metrics import MEASURES
 from clickvec.evaluation.result import text_table
 from clickvec.lab.simulate import write
 from clickvec.search.fusion import NUMBERS, Fusion
@@ -83,8 +84,8 @@ def main() -> None:
             rewrite(site / f"{name}.tsv.gz", changed)
         encoder = clickvec.train(clickvec.read_clicks(site / "clicks.tsv.gz"), Path(folder, "model"), device="cpu")
         index = clickvec.Index.build(encoder, [changed[title] for title in titles])
-        fitted = gather(index, index_queries(index, read_judged(site / "dev.tsv.gz")))
-        judged = gather(index, index_queries(index, read_judged(site / "test.tsv.gz")))
+        fitted = gather(index, index_test_set(index, read_judged(site / "dev.tsv.gz")))
+        judged = gather(index, index_test_set(index, read_judged(site / "test.tsv.gz")))
         half, other = slice(options.test, None, 2), slice(not options.test, None, 2)
         asked, unknown = coded[half][: options.codes], unknown[half][: options.codes]
         rows, clicked = [query.facts for query in fitted], [query.clicked for query in fitted]

@@ -27,11 +27,13 @@ import clickvec
 from clickvec.data import ClickLog, read_clicks, read_judged, read_titles
 from clickvec.data.held_out import hold_out
 from clickvec.evaluation.bm25 import BM25, describe_settings
-from clickvec.evaluation.held_out_clicks import MEASURES, Catalogue, collection, measure
-from clickvec.evaluation.judged_lists import evaluate
+from clickvec.evaluation.evaluate import evaluate
+from clickvec.evaluation.measure import measure
+from clickvec.evaluation.metrics import MEASURES
 from clickvec.evaluation.neural import Neural
 from clickvec.evaluation.ranker import Ranker
 from clickvec.evaluation.significance import randomisation_test
+from clickvec.evaluation.test_set import Catalogue, TestSet
 from clickvec.evaluation.tuning import tune_bm25
 from clickvec.model.encoder import Encoder
 
@@ -72,7 +74,8 @@ def main() -> None:
         parser.error("too few queries to hold out")
     catalogue = Catalogue(log.titles)
     catalogue.add(title.title for title in read_titles(options.titles)) if options.titles else None
-    dev, test, judged = collection(held.dev, catalogue), collection(held.test, catalogue), read_judged(options.test)
+    dev, test = TestSet.of_clicks(held.dev, catalogue), TestSet.of_clicks(held.test, catalogue)
+    judged = read_judged(options.test)
     print(f"{options.name}: {len(held.train):,} lines to train on, {len(test.queries):,} held-out queries over "
           f"{len(catalogue.titles):,} titles, {len(judged):,} judged queries", flush=True)  # fmt: skip
     by_clicks, by_judges = dict[str, NDArray[Any]](), dict[str, NDArray[Any]]()

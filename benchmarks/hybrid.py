@@ -21,14 +21,15 @@ from numpy.typing import NDArray
 from clickvec.data import Judged, JudgedQuery, read_clicks, read_judged, read_titles
 from clickvec.evaluation import fitting
 from clickvec.evaluation.bm25 import BM25, describe_settings
-from clickvec.evaluation.fitting import FittedQuery, gather, measure_scores, reliability_rows
-from clickvec.evaluation.held_out_clicks import Catalogue
-from clickvec.evaluation.index_measures import measure_index, tuned_settings
-from clickvec.evaluation.index_queries import MEASURES, IndexQueries, folds_of, index_queries
+from clickvec.evaluation.fitting import FittedQuery, folds_of, gather, measure_scores, reliability_rows
+from clickvec.evaluation.index_measures import index_rankers, index_test_set
 from clickvec.evaluation.logistic_fit import fit_clicks
-from clickvec.evaluation.metrics import ndcg, with_relevant
+from clickvec.evaluation.measure import measure
+from clickvec.evaluation.metrics import MEASURES, ndcg, with_relevant
 from clickvec.evaluation.result import text_table
 from clickvec.evaluation.significance import randomisation_test
+from clickvec.evaluation.test_set import Catalogue, TestSet
+from clickvec.evaluation.tuning import tune_bm25
 from clickvec.model.encoder import Encoder
 from clickvec.search.fusion import Candidates, Fusion
 from clickvec.search.index import Index
@@ -55,11 +56,12 @@ def main() -> None:
     if arguments.bm25:
         tokens, k1, b = arguments.bm25.split(",")
         settings = {"tokens": tokens, "k1": float(k1), "b": float(b)}
-    settings = settings or tuned_settings(index, dev.rows)
-    baseline = BM25((document.title for document in index), name="BM25 (tuned)", **settings)
+    titles = [document.title for document in index]
+    settings = settings or tune_bm25(TestSet.of_judged(dev, Catalogue(titles)))[1]
+    baseline = BM25(titles, name="BM25 (tuned)", **settings)
     print(f"{len(index):,} titles; BM25 (tuned): {describe_settings(settings)}")
-    clicks = index_queries(index, read_clicks(arguments.clicks)).present().sample(2_000) if arguments.clicks else None
-    queries = index_queries(index, dev)
+    clicks = index_test_set(index, read_clicks(arguments.clicks)).present().sample(2_000) if arguments.clicks else None
+    queries = index_test_set(index, dev)
     if test is not None:
         chosen = fitting.choose(gather(index, clicks or queries)).fusion
         on_test(index, test, chosen, baseline)
@@ -80,7 +82,7 @@ def on_test(index: Index, test: Judged, chosen: Fusion, baseline: BM25) -> None:
     for fusion in (Fusion.default(), chosen):
         index.use_fusion(fusion)
         print(f"\n== test, fusion {json.dumps(fusion.as_json())}")
-        print_measured(index, index_queries(index, test), baseline)
+        print_measured(index, index_test_set(index, test), baseline)
         scores: dict[str, Score] = {"words": by_bm25, "vectors": by_cosine, "hybrid": fusion.scores}
         print_lists(rerank_values(index, with_relevant(test), scores))
 
@@ -98,12 +100,12 @@ def build(encoder: Encoder, sources: Sequence[str], sets: Sequence[Judged]) -> I
     return Index.build(encoder, catalogue.titles)
 
 
-def on_queries(name: str, index: Index, queries: IndexQueries, baseline: BM25) -> list[FittedQuery]:
+def on_queries(name: str, index: Index, queries: TestSet, baseline: BM25) -> list[FittedQuery]:
     """Print the figures of each method on queries, by cross-validation, and the reliability curve."""
     index.use_fusion(Fusion.default())
     gathered = gather(index, queries)
     values, _, chances = fitting.validate(gathered)
-    values["BM25 (tuned)"] = measure_index(index, queries, baseline).values[-1]
+    values["BM25 (tuned)"] = measure([baseline], queries).values[0]
     count = np.mean([len(query.keys) for query in gathered])
     print(f"\n== {name}: {len(gathered):,} queries, {count:.0f} candidates each")
     better = max(("words", "vectors"), key=lambda part: values[part][NDCG].mean())
@@ -175,10 +177,11 @@ def rerank_values(
     for query in lists:
         terms, vector = view.words.terms(query.query), view.encoder.encode_query(query.query)
         facts = facts_of_texts(view, terms, vector, query.titles)
+        gains = np.exp2(query.grades) - 1
         by_id = np.array(sorted(range(len(query.doc_ids)), key=query.doc_ids.__getitem__, reverse=True))
         for name, score in scores.items():
             order = by_id[np.argsort(-np.asarray(score(facts), np.float32)[by_id], kind="stable")]
-            values[name].append(100 * ndcg(query.grades[order], 10))
+            values[name].append(100 * ndcg(gains[order], gains, 10))
     return {name: np.array(row) for name, row in values.items()}
 
 
@@ -193,7 +196,7 @@ def weights_table(queries: Sequence[FittedQuery]) -> None:
     print(f"\n{text_table([['fusion', *MEASURES], *rows])}")
 
 
-def settings_table(index: Index, queries: IndexQueries) -> None:
+def settings_table(index: Index, queries: TestSet) -> None:
     """Print words and hybrid search by k1 and b."""
     rows = []
     for k1, b in SETTINGS:
@@ -206,8 +209,8 @@ def settings_table(index: Index, queries: IndexQueries) -> None:
     print(f"\n{text_table([['k1', 'b', 'search', *MEASURES], *rows])}")
 
 
-def print_measured(index: Index, queries: IndexQueries, baseline: BM25) -> None:
-    result = measure_index(index, queries, baseline)
+def print_measured(index: Index, queries: TestSet, baseline: BM25) -> None:
+    result = measure([*index_rankers(index), baseline], queries)
     print(text_table(result.as_table(intervals=True)))
     better = max(("words", "vectors"), key=lambda part: result.mean(part, "NDCG@10"))
     tests = {

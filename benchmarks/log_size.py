@@ -35,12 +35,13 @@ import clickvec
 from clickvec.data import ClickLog, Judged, read_clicks, read_judged, read_titles
 from clickvec.data.held_out import hold_out
 from clickvec.evaluation.bm25 import BM25
-from clickvec.evaluation.held_out_clicks import Catalogue, Collection, collection, measure
-from clickvec.evaluation.judged_lists import evaluate
+from clickvec.evaluation.evaluate import evaluate
+from clickvec.evaluation.measure import measure
 from clickvec.evaluation.neural import Neural
 from clickvec.evaluation.result import text_table
 from clickvec.evaluation.significance import randomisation_test
-from clickvec.evaluation.tuning import tune_on_lists
+from clickvec.evaluation.test_set import Catalogue, TestSet
+from clickvec.evaluation.tuning import tune_bm25
 from clickvec.lab.other_systems.transformer import Transformer
 from clickvec.storage.files import replacing_file
 
@@ -60,7 +61,7 @@ class Material(NamedTuple):
 
     train: ClickLog
     dev: Judged
-    test: Collection  # held-out clicks
+    test: TestSet  # held-out clicks
     folder: Path
 
 
@@ -74,7 +75,7 @@ def material(options: argparse.Namespace) -> Material:
         catalogue.add(title.title for title in read_titles(path))
     for judged in (dev, read_judged(options.test)):
         catalogue.add(title for query in judged for title in query.titles)
-    return Material(held.train, dev, collection(held.test, catalogue), options.out / options.name)
+    return Material(held.train, dev, TestSet.of_clicks(held.test, catalogue), options.out / options.name)
 
 
 def run_cell(made: Material, system: str, size: int, seed: int, options: argparse.Namespace) -> Cell:
@@ -120,7 +121,7 @@ def baselines(made: Material, options: argparse.Namespace) -> dict[str, Cell]:
                 # The catalogue has one spelling of each title; BM25 scores only what it has indexed.
                 judged = (title for query in made.dev for title in query.titles)
                 titles = list(dict.fromkeys([*made.test.catalogue.titles, *judged]))
-                write_json(stored, values(made, BM25(titles, **tune_on_lists(list(made.dev), titles))))
+                write_json(stored, values(made, BM25(titles, **tune_bm25(TestSet.of_judged(made.dev), titles)[1])))
             else:
                 ranker = Transformer(options.teacher)
                 ranker.prepare([*made.test.catalogue.titles, *made.test.queries])

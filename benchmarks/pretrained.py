@@ -23,9 +23,11 @@ from self_supervised import describe
 from clickvec import config
 from clickvec.data import ClickLog, Judged, dataset, read_clicks, read_judged, read_titles
 from clickvec.data.held_out import hold_out
-from clickvec.evaluation.held_out_clicks import CHOSEN_BY, Catalogue, Collection, collection, measure
-from clickvec.evaluation.judged_lists import evaluate
+from clickvec.evaluation.evaluate import evaluate
+from clickvec.evaluation.measure import measure
+from clickvec.evaluation.metrics import CHOSEN_BY
 from clickvec.evaluation.neural import Neural
+from clickvec.evaluation.test_set import Catalogue, TestSet
 from clickvec.model.encoder import Encoder
 from clickvec.model.folder import Model, open_model
 from clickvec.training.continuing import add_trigrams
@@ -47,7 +49,7 @@ def main() -> None:
         parser.error("the log has too few queries to hold any out")
     catalogue = Catalogue([*held.train.titles, *held.dev.titles, *held.test.titles])
     catalogue.add(entry.title for entry in (read_titles(options.titles) if options.titles else ()))
-    clicks = collection(held.dev, catalogue)
+    clicks = TestSet.of_clicks(held.dev, catalogue)
     ranker = Neural(Encoder(start), "model")
     own = [result.per_query("model", CHOSEN_BY) for result in (evaluate([ranker], judged), measure([ranker], clicks))]
     print(f"the start itself: dev {own[0].mean():.2f}, held-out clicks {own[1].mean():.2f}", flush=True)
@@ -66,7 +68,7 @@ def main() -> None:
 
 
 def measured(
-    log: ClickLog, start: Model | None, judged: Judged, clicks: Collection, seed: int, settings: dict[str, int]
+    log: ClickLog, start: Model | None, judged: Judged, clicks: TestSet, seed: int, settings: dict[str, int]
 ) -> list[np.ndarray]:
     """Train and return NDCG@10 of each judged query and of each held-out one."""
     room = len(start.trigrams) if start else 0  # beside those of the start

@@ -21,9 +21,11 @@ from clickvec import config
 from clickvec.data import Judged, dataset, read_clicks, read_judged, read_titles
 from clickvec.data.dataset import Dataset
 from clickvec.data.held_out import hold_out
-from clickvec.evaluation.held_out_clicks import CHOSEN_BY, Catalogue, Collection, collection, measure
-from clickvec.evaluation.judged_lists import evaluate
+from clickvec.evaluation.evaluate import evaluate
+from clickvec.evaluation.measure import measure
+from clickvec.evaluation.metrics import CHOSEN_BY
 from clickvec.evaluation.neural import Neural
+from clickvec.evaluation.test_set import Catalogue, TestSet
 from clickvec.model.encoder import Encoder
 from clickvec.progress import Progress
 from clickvec.training import loop
@@ -90,7 +92,7 @@ def main() -> None:
         parser.error("the log has too few queries to hold any out")
     catalogue = Catalogue([*held.train.titles, *held.dev.titles, *held.test.titles])
     catalogue.add(entry.title for entry in (read_titles(options.titles) if options.titles else ()))
-    clicks = collection(held.dev, catalogue)
+    clicks = TestSet.of_clicks(held.dev, catalogue)
     data = dataset.prepare(held.train, 10, 50_000, whole_words=config.recipe().whole_words)
     call = TorchTower.__call__
 
@@ -109,7 +111,7 @@ def main() -> None:
         print(f"{name:28} dev {cells[0]}, held-out clicks {cells[1]}", flush=True)
 
 
-def measured(data: Dataset, judged: Judged, clicks: Collection, seed: int) -> list[np.ndarray]:
+def measured(data: Dataset, judged: Judged, clicks: TestSet, seed: int) -> list[np.ndarray]:
     """Train and return NDCG@10 of each judged query and of each held-out one."""
     with tempfile.TemporaryDirectory() as place:
         chosen = config.recipe(seed=seed, keep="last")

@@ -36,11 +36,12 @@ from static_vectors import Static, StaticVectors, distilled
 
 from clickvec.data import Judged, read_clicks, read_judged
 from clickvec.evaluation.bm25 import BM25
-from clickvec.evaluation.judged_lists import evaluate
+from clickvec.evaluation.evaluate import evaluate
 from clickvec.evaluation.neural import Neural
 from clickvec.evaluation.ranker import Ranker
 from clickvec.evaluation.result import text_table
-from clickvec.evaluation.tuning import tune_on_lists
+from clickvec.evaluation.test_set import TestSet
+from clickvec.evaluation.tuning import tune_bm25
 from clickvec.lab.other_systems.transformer import Transformer
 from clickvec.model.about import about_model
 from clickvec.model.encoder import Encoder
@@ -124,7 +125,7 @@ def tuned_bm25(sets: Titles, folder: Path) -> Ranker:
     """Return BM25 with its settings chosen on dev. Its collection is all clicked and judged titles."""
     clicked = read_clicks(sorted(folder.glob("clicks*.tsv.gz"))).titles
     titles = list(dict.fromkeys([*clicked, *sets.titles]))
-    return BM25(titles, **tune_on_lists(list(sets.judged["dev"]), titles))
+    return BM25(titles, **tune_bm25(TestSet.of_judged(sets.judged["dev"]), titles)[1])
 
 
 def ours(label: str, paths: list[Path]) -> System:

@@ -33,7 +33,8 @@ def main(model: str, judged: str) -> None:
         rows = []
         for query, cosine, score in zip(queries, cosines, engine, strict=True):
             order = np.argsort(-blend(cosine, score, weight), kind="stable")
-            rows.append([ndcg(np.asarray(query.grades)[order], k) for k in CUTOFFS])
+            gains = np.exp2(query.grades) - 1
+            rows.append([ndcg(gains[order], gains, k) for k in CUTOFFS])
         means[weight] = [100 * float(mean) for mean in np.mean(rows, axis=0)]
         print(f"{weight:6.2f}  " + "  ".join(f"{mean:6.2f}" for mean in means[weight]))
     print(json.dumps(means))

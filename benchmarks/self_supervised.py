@@ -20,10 +20,12 @@ from misspelled import misspelled
 import clickvec
 from clickvec.data import BadLines, ClickLog, Judged, read_clicks, read_judged, read_titles
 from clickvec.data.held_out import hold_out
-from clickvec.evaluation.held_out_clicks import CHOSEN_BY, Catalogue, Collection, collection, measure
-from clickvec.evaluation.judged_lists import evaluate
+from clickvec.evaluation.evaluate import evaluate
+from clickvec.evaluation.measure import measure
+from clickvec.evaluation.metrics import CHOSEN_BY
 from clickvec.evaluation.neural import Neural
 from clickvec.evaluation.significance import bootstrap_interval
+from clickvec.evaluation.test_set import Catalogue, TestSet
 
 Change = Callable[[str, random.Random], str | None]
 
@@ -75,7 +77,7 @@ def main() -> None:
         parser.error("the log has too few queries to hold any out")
     catalogue = Catalogue(log.titles)
     catalogue.add(titles)
-    clicks = collection(held.test, catalogue)
+    clicks = TestSet.of_clicks(held.test, catalogue)
     print(f"{len(held.train):,} pairs, {len(titles):,} titles; {len(judged)} judged, {len(clicks.queries):,} held-out")
     alone: list[np.ndarray] = []
     for name, change in CHANGES.items():
@@ -87,7 +89,7 @@ def main() -> None:
         print(f"{name:20} dev {cells[0]}, held-out clicks {cells[1]}", flush=True)
 
 
-def measured(data: ClickLog, judged: Judged, clicks: Collection, seed: int) -> list[np.ndarray]:
+def measured(data: ClickLog, judged: Judged, clicks: TestSet, seed: int) -> list[np.ndarray]:
     """Train and return NDCG@10 of each judged query and of each held-out one."""
     with tempfile.TemporaryDirectory() as place:
         ranker = Neural(clickvec.train(data, Path(place) / "model", dev=None, seed=seed), "model")

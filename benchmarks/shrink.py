@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from clickvec.data import Judged, read_judged, read_titles
-from clickvec.evaluation.judged_lists import evaluate
+from clickvec.evaluation.evaluate import evaluate
 from clickvec.evaluation.neural import Neural
 from clickvec.evaluation.result import text_table
 from clickvec.model.encoder import Encoder

@@ -23,11 +23,12 @@ import numpy as np
 
 import clickvec
 from clickvec.data import ClickLog, read_clicks, read_judged, read_titles
-from clickvec.evaluation.index_measures import MODES, measure_index
-from clickvec.evaluation.index_queries import IndexQueries, index_queries
+from clickvec.evaluation.index_measures import index_rankers, index_test_set
+from clickvec.evaluation.measure import measure
 from clickvec.evaluation.result import text_table
 from clickvec.search.fusion import Fusion
 from clickvec.search.index import Index
+from clickvec.search.retrieval import MODES
 
 SIZES = (20, 50, 150, 500, 1_200, 4_000)
 NDCG = "NDCG@10"
@@ -50,12 +51,12 @@ def run_cell(log: ClickLog, titles: list[str], test: Any, options: argparse.Name
     with tempfile.TemporaryDirectory() as place:
         encoder = clickvec.train(log, Path(place) / "model", device="cpu", **more)
         index = Index.build(encoder, titles)
-    queries: IndexQueries = index_queries(index, test).sample(options.queries)
-    served = measure_index(index, queries, modes=MODES)
+    queries = index_test_set(index, test).sample(options.queries)
+    served = measure(index_rankers(index), queries)
     cell: dict[str, Any] = {mode: served.mean(mode, NDCG) for mode in MODES}
     cell["chosen"] = (index.fusion_report or {}).get("chosen", "default")
     index.use_fusion(Fusion.default())
-    cell["default"] = measure_index(index, queries, modes=("hybrid",)).mean("hybrid", NDCG)
+    cell["default"] = measure(index_rankers(index, ["hybrid"]), queries).mean("hybrid", NDCG)
     return cell | {"queries": len(set(log.queries))}
 
 

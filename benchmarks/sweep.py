@@ -61,7 +61,7 @@ def one_trial(options: argparse.Namespace, settings: list[str]) -> dict[str, Any
     from clickvec import config
     from clickvec.data import read_judged
     from clickvec.errors import ClickvecError
-    from clickvec.evaluation.judged_lists import evaluate
+    from clickvec.evaluation.evaluate import evaluate
     from clickvec.evaluation.neural import Neural
     from clickvec.model.encoder import Encoder
     from clickvec.training.loop import run_training

@@ -33,8 +33,8 @@ import numpy as np
 from clickvec import config
 from clickvec.data import read_judged
 from clickvec.data.data_folder import load_with_texts
-from clickvec.evaluation.held_out_clicks import measure
-from clickvec.evaluation.judged_lists import evaluate
+from clickvec.evaluation.evaluate import evaluate
+from clickvec.evaluation.measure import measure
 from clickvec.evaluation.neural import Neural
 from clickvec.evaluation.significance import randomisation_test
 from clickvec.model.encoder import Encoder

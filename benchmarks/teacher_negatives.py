@@ -24,8 +24,9 @@ from clickvec import config
 from clickvec.data import read_judged
 from clickvec.data.data_folder import load_with_texts
 from clickvec.data.dataset import Dataset
-from clickvec.evaluation.held_out_clicks import CHOSEN_BY, measure
-from clickvec.evaluation.judged_lists import evaluate
+from clickvec.evaluation.evaluate import evaluate
+from clickvec.evaluation.measure import measure
+from clickvec.evaluation.metrics import CHOSEN_BY
 from clickvec.evaluation.neural import Neural
 from clickvec.model.encoder import Encoder
 from clickvec.teacher.opening import open_teacher

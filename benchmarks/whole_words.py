@@ -20,10 +20,12 @@ from log_size import SIZES, draw
 import clickvec
 from clickvec.data import ClickLog, Judged, read_clicks, read_judged, read_titles
 from clickvec.data.held_out import hold_out
-from clickvec.evaluation.held_out_clicks import CHOSEN_BY, Catalogue, Collection, collection, measure
-from clickvec.evaluation.judged_lists import evaluate
+from clickvec.evaluation.evaluate import evaluate
+from clickvec.evaluation.measure import measure
+from clickvec.evaluation.metrics import CHOSEN_BY
 from clickvec.evaluation.neural import Neural
 from clickvec.evaluation.significance import bootstrap_interval
+from clickvec.evaluation.test_set import Catalogue, TestSet
 from clickvec.model.folder import save_model
 from clickvec.model.shrink import shrink_model
 
@@ -52,7 +54,7 @@ def main() -> None:
         parser.error("the log has too few queries to hold any out")
     catalogue = Catalogue([*held.train.titles, *held.dev.titles, *held.test.titles])
     catalogue.add(entry.title for entry in (read_titles(options.titles) if options.titles else ()))
-    clicks = collection(held.test, catalogue)
+    clicks = TestSet.of_clicks(held.test, catalogue)
     print(f"{len(held.train):,} pairs, {len(judged)} judged queries, {len(clicks.queries):,} held-out queries over "
           f"{len(catalogue.titles):,} titles", flush=True)  # fmt: skip
     settings = dict(setting.split("=", 1) for setting in options.set)
@@ -70,7 +72,7 @@ def main() -> None:
             print_row("whole words" if words else "trigrams only", cells, alone)
 
 
-def train(log: ClickLog, judged: Judged, clicks: Collection, settings: dict[str, Any]) -> Cell:
+def train(log: ClickLog, judged: Judged, clicks: TestSet, settings: dict[str, Any]) -> Cell:
     """Train a model, measure it, and shrink it."""
     with tempfile.TemporaryDirectory() as place:
         encoder = clickvec.train(log, Path(place) / "model", dev=None, **settings)

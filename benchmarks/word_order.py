@@ -39,8 +39,10 @@ from word_order_tables import QUESTION_WORDS, SENTENCES, show
 import clickvec
 from clickvec.data import ClickLog, read_clicks
 from clickvec.data.held_out import hold_out, near_duplicate_key
-from clickvec.evaluation.held_out_clicks import MEASURES, Catalogue, Collection, collection, measure
+from clickvec.evaluation.measure import measure
+from clickvec.evaluation.metrics import MEASURES
 from clickvec.evaluation.neural import Neural
+from clickvec.evaluation.test_set import Catalogue, TestSet
 from clickvec.model.about import about_model
 from clickvec.model.encoder import Encoder
 from clickvec.storage.files import replacing_file
@@ -70,8 +72,8 @@ class Material(NamedTuple):
     """What all systems are trained and measured on."""
 
     train: ClickLog
-    dev: Collection
-    test: Collection
+    dev: TestSet
+    test: TestSet
     order_pairs: list[tuple[str, str, str, str]]  # query, its title, the other query, its title
     scrambled: list[str]  # the queries of test with their words in random order
     swaps: list[tuple[int, str]]  # a row of test, and its query with two content words exchanged
@@ -86,10 +88,11 @@ def material(log: ClickLog) -> Material:
     if held is None:
         sys.exit("too few queries to hold out")
     rng = np.random.default_rng(0)
-    test = collection(held.test, catalogue)
-    scrambled = [" ".join(rng.permutation(split_words(query)).tolist()) for query in test.queries]
-    swaps = [(row, text) for row, query in enumerate(test.queries) if (text := swap_words(query, rng))]
-    return Material(held.train, collection(held.dev, catalogue), test, pairs, scrambled, swaps)
+    test = TestSet.of_clicks(held.test, catalogue)
+    asked = [query.query for query in test.queries]
+    scrambled = [" ".join(rng.permutation(split_words(query)).tolist()) for query in asked]
+    swaps = [(row, text) for row, query in enumerate(asked) if (text := swap_words(query, rng))]
+    return Material(held.train, TestSet.of_clicks(held.dev, catalogue), test, pairs, scrambled, swaps)
 
 
 def part_of(log: ClickLog, kept: NDArray[np.bool_]) -> ClickLog:
@@ -141,10 +144,10 @@ def transformed(made: Material, change: Transform) -> Material:
     def log_of(log: ClickLog) -> ClickLog:
         return replace(log, queries=list(map(change, log.queries)), titles=list(map(change, log.titles)))
 
-    def part(held: Collection) -> Collection:
-        catalogue = Catalogue(())
-        catalogue.titles = list(map(change, held.catalogue.titles))
-        return Collection(tuple(map(change, held.queries)), held.clicked, catalogue)
+    def part(held: TestSet) -> TestSet:
+        entries = held.catalogue.entries if held.catalogue else {}
+        queries = (query._replace(query=change(query.query)) for query in held.queries)
+        return TestSet(tuple(queries), Catalogue(map(change, entries.values()), ids=entries))
 
     pairs = [tuple(map(change, pair)) for pair in made.order_pairs]
     return Material(
@@ -164,9 +167,9 @@ def run_cell(made: Material, system: str, seed: int, folder: Path, options: argp
     settings = SYSTEMS[system.removesuffix("+teacher")] | {"max_words": MAX_WORDS, "seed": seed}
     settings |= dict(setting.split("=") for setting in options.set)
     if system.endswith("+teacher"):
-        texts = chain(own.train.queries, own.test.catalogue.titles)
+        texts = chain(own.train.queries, own.test.titles)
         path = teacher_file(folder / "teacher.npy", texts, None if options.teacher == MINILM else options.teacher)
-        settings |= {"teacher": path, "catalogue": own.test.catalogue.titles}
+        settings |= {"teacher": path, "catalogue": own.test.titles}
     if not (model / "config.json").exists():
         model.parent.mkdir(parents=True, exist_ok=True)
         clickvec.train(own.train, model, dev=own.dev, device="cpu", if_exists="overwrite", **settings)  # type: ignore[arg-type]
@@ -175,7 +178,8 @@ def run_cell(made: Material, system: str, seed: int, folder: Path, options: argp
     ranker = Neural(encoder, system)
     found = measure([ranker], own.test)
     result = {name: found.per_query(system, name).tolist() for name in MEASURES}
-    scrambled = own.test._replace(queries=tuple(map(change, made.scrambled)))
+    asked = zip(own.test.queries, map(change, made.scrambled), strict=True)
+    scrambled = replace(own.test, queries=tuple(query._replace(query=text) for query, text in asked))
     result["scrambled"] = measure([ranker], scrambled).per_query(system, "NDCG@10").tolist()
     result |= {"order_pairs": told_apart(encoder, own.order_pairs), **swapped(encoder, own)}
     result["sentences"] = [cosines(encoder, [change(one)], [change(other)])[0] for one, other in SENTENCES]
@@ -209,10 +213,10 @@ def swapped(encoder: Encoder, made: Material) -> dict[str, float]:
     if not made.swaps:
         return {}
     rows = [row for row, _ in made.swaps]
-    before = encoder.encode_query([made.test.queries[row] for row in rows])
+    before = encoder.encode_query([made.test.queries[row].query for row in rows])
     after = encoder.encode_query([text for _, text in made.swaps])
-    titles = encoder.encode_document(made.test.catalogue.titles)
-    clicked = titles[[min(made.test.clicked[row]) for row in rows]]
+    titles = encoder.encode_document(made.test.titles)
+    clicked = encoder.encode_document([made.test.queries[row].titles[0] for row in rows])
     scores, others = before @ titles.T, after @ titles.T
     change = np.abs(np.einsum("qd,qd->q", before - after, clicked))
     return {
@@ -238,10 +242,11 @@ def main() -> None:
     logs = [read_clicks(path) for path in options.clicks]
     logs += [with_order_pairs(read_clicks(path), options.pairs) for path in options.sampled]
     made = material(joined(logs))
-    lengths = [np.mean([len(split_words(text)) for text in texts]) for texts in (made.test.queries, made.train.titles)]
+    asked = [query.query for query in made.test.queries]
+    lengths = [np.mean([len(split_words(text)) for text in texts]) for texts in (asked, made.train.titles)]
     print(
         f"{options.name}: {len(made.train):,} pairs to train on, {len(made.test.queries):,} held-out queries of "
-        f"{lengths[0]:.1f} words, {len(made.test.catalogue.titles):,} titles of {lengths[1]:.1f} words\n"
+        f"{lengths[0]:.1f} words, {len(made.test.titles):,} titles of {lengths[1]:.1f} words\n"
     )
     names = [*options.systems, *(f"{name}+teacher" for name in TEACHER_ROWS if options.teacher)]
     cells: dict[str, list[dict[str, Any]]] = {name: [] for name in names}

@@ -5,9 +5,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from clickvec.evaluation.held_out_clicks import MEASURES, Collection
+from clickvec.evaluation.metrics import MEASURES
 from clickvec.evaluation.result import text_table
 from clickvec.evaluation.significance import randomisation_test
+from clickvec.evaluation.test_set import TestSet
 from clickvec.lab.compare.pair_tests import holm
 from clickvec.text.tokens import split_words
 
@@ -35,14 +36,14 @@ Values = NDArray[np.float64]
 Cells = dict[str, list[dict[str, Any]]]  # what was measured with each seed, by system
 
 
-def groups(test: Collection) -> dict[str, NDArray[np.intp]]:
+def groups(test: TestSet) -> dict[str, NDArray[np.intp]]:
     """Return rows of test by kind and length of the query and by length of its clicked titles."""
-    words = [split_words(query) for query in test.queries]
+    words = [split_words(query.query) for query in test.queries]
     asked = np.array([row[0] in QUESTION_WORDS or row[-1].endswith("?") for row in words])
     negated = np.array([not NEGATIONS.isdisjoint(row) for row in words])
     lengths = np.array([len(row) for row in words])
     of_title = np.array([
-        np.mean([len(split_words(test.catalogue.titles[at])) for at in rows]) for rows in test.clicked
+        np.mean([len(split_words(title)) for title in query.titles]) for query in test.queries
     ])  # fmt: skip
     found = {"questions": asked, "other queries": ~asked, "negations": negated}
     for low, high in ((1, 2), (3, 4), (5, 6), (7, 8), (9, 12), (13, 10**6)):
@@ -54,7 +55,7 @@ def groups(test: Collection) -> dict[str, NDArray[np.intp]]:
     return {name: np.flatnonzero(mask) for name, mask in found.items() if mask.any()}
 
 
-def show(test: Collection, swaps: int, pairs: int, cells: Cells) -> dict[str, Any]:
+def show(test: TestSet, swaps: int, pairs: int, cells: Cells) -> dict[str, Any]:
     """Print the tables, and return their numbers."""
     means = {
         name: {key: np.mean([seed[key] for seed in seeds], axis=0) for key in (*MEASURES, "scrambled", "order_pairs")}
@@ -107,7 +108,7 @@ def compared(cells: dict[str, Any]) -> list[str]:
     return [name for name in ("lstm", "bilstm", "lstm+teacher", "bilstm+teacher") if name in cells]
 
 
-def group_table(test: Collection, means: dict[str, dict[str, Values]], result: dict[str, Any]) -> str:
+def group_table(test: TestSet, means: dict[str, dict[str, Values]], result: dict[str, Any]) -> str:
     tested = compared(means)
     rows = [["group", "queries", *means, *(f"{name} - {base_of(name, means)}: p" for name in tested)]]
     for label, places in groups(test).items():

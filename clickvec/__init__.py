@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from clickvec.config import Recipe
     from clickvec.data import read_clicks
     from clickvec.errors import ClickvecError
-    from clickvec.evaluation.judged_lists import evaluate
+    from clickvec.evaluation.evaluate import evaluate
     from clickvec.evaluation.result import Evaluation
     from clickvec.explanation import Explanation, explain
     from clickvec.model.encoder import Encoder, Trace
@@ -34,7 +34,7 @@ _MODULES = {
     "Recipe": "config",
     "Trace": "model.encoder",
     "continue_training": "training.continuing",
-    "evaluate": "evaluation.judged_lists",
+    "evaluate": "evaluation.evaluate",
     "explain": "explanation",
     "read_clicks": "data",
     "train": "training.trainer",

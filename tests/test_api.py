@@ -63,7 +63,7 @@ def test_wrong_keywords_of_train(settings: dict[str, object], message: str, tmp_
         (lambda e: clickvec.Index.build(e).search("tea", k="ten"), "k is of type str"),
         (lambda e: clickvec.Index.build(e).search("tea", min_score="x"), "min_score is of type str"),
         (lambda e: clickvec.explain("model", "tea", "tea"), "give an Encoder or an Index"),
-        (lambda e: clickvec.evaluate(5, []), "none of the 0 judged queries|a system is of type int"),
+        (lambda e: clickvec.evaluate(5, []), "none of the 0 queries|a system is of type int"),
         (lambda e: clickvec.evaluate([], []), "there is no system to measure"),
         (lambda e: clickvec.evaluate(e, [5]), r"judged\[0\] is of type int"),
         (lambda e: clickvec.evaluate(e, [], catalogue=["tea"]), r"catalogue\[0\] is of type str"),

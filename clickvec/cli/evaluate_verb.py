@@ -14,14 +14,13 @@ from clickvec.render.labels import counted
 from clickvec.storage.outputs import check_output, check_run_file
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
     from clickvec.data import Columns, JudgedQuery
-    from clickvec.evaluation.bm25 import BM25
-    from clickvec.evaluation.neural import Settings
     from clickvec.evaluation.ranker import Ranker
     from clickvec.evaluation.result import Evaluation
     from clickvec.evaluation.run_file import RunFile
+    from clickvec.evaluation.test_set import TestSet
 
 
 def evaluate(
@@ -143,24 +142,23 @@ def _on_judged_set(
     max_bad: float,
     columns: "Columns",
 ) -> "Evaluation":
-    from clickvec.evaluation import judged_lists
-    from clickvec.evaluation.bm25 import BM25
+    from clickvec.evaluation.evaluate import evaluate as measure_systems
     from clickvec.evaluation.metrics import write_run
     from clickvec.evaluation.run_file import is_run_file
 
     by_ids = all(map(is_run_file, models)) and catalogue is None
     judged_set = inputs.read_judged_set(judged, max_bad, columns, queries, titles, by_ids)
-    tuning = inputs.read_judged_set(dev, max_bad, columns).rows if dev else None
+    tuning = inputs.read_dev(dev, None, max_bad, columns) if dev else None
     searched = inputs.read_catalogue(catalogue, max_bad, columns) if catalogue else None
     columns.check_used()
     corpus = [*(title.title for title in searched or ()), *(text for query in judged_set for text in query.titles)]
-    rankers = make_rankers(models, lambda settings: BM25(corpus, **settings), tuning, corpus, max_bad)
+    rankers = make_rankers(models, tuning, corpus, max_bad)
     known = {str(title.id) for title in searched} if searched else None
     for ranker in rankers:
         _tell_unknown(ranker, judged_set, known)
-    result = judged_lists.evaluate(rankers, judged_set, catalogue=searched, progress=Bar())
+    result = measure_systems(rankers, judged_set, catalogue=searched, progress=Bar())
     if run:
-        write_run(run, judged_lists.rank_lists(rankers[0], judged_set), "_".join(rankers[0].name.split()))
+        write_run(run, rankers[0].rank(judged_set), "_".join(rankers[0].name.split()))
     return result
 
 
@@ -172,15 +170,12 @@ def _on_held_out_clicks(
     max_bad: float,
     columns: "Columns",
 ) -> "Evaluation":
-    from clickvec.evaluation.bm25 import BM25
-    from clickvec.evaluation.held_out_clicks import measure
+    from clickvec.evaluation.measure import measure
 
     test = inputs.read_held_out(logs, catalogue, max_bad, columns)
-    tuning = inputs.read_judged_set(dev, max_bad, columns).rows if dev else None
+    tuning = inputs.read_dev(dev, None, max_bad, columns) if dev else None
     columns.check_used()
-    titles = test.catalogue.titles
-    rankers = make_rankers(models, lambda settings: BM25(titles, **settings), tuning, titles)
-    return measure(rankers, test, Bar())
+    return measure(make_rankers(models, tuning, test.titles), test, progress=Bar())
 
 
 def _tell_unknown(system: "Ranker", judged: "Iterable[JudgedQuery]", known: set[str] | None) -> None:
@@ -207,8 +202,11 @@ def _of_index(
     columns: "Columns",
 ) -> "Evaluation":
     from clickvec.evaluation.bm25 import BM25, describe_settings
-    from clickvec.evaluation.index_measures import MOST_TITLES, measure_index, tuned_settings
-    from clickvec.evaluation.index_queries import index_queries
+    from clickvec.evaluation.index_measures import MOST_TITLES, index_rankers, index_test_set
+    from clickvec.evaluation.measure import measure
+    from clickvec.evaluation.neural import stored_settings
+    from clickvec.evaluation.test_set import Catalogue, TestSet
+    from clickvec.evaluation.tuning import tune_bm25
     from clickvec.search.engines.address import without_password
     from clickvec.search.index import Index
 
@@ -218,19 +216,21 @@ def _of_index(
         others = [_read_run(name, max_bad) for name in runs]
         for other in others:
             _tell_unknown(other, source or (), {str(document.id) for document in index})
-        test = index_queries(index, source or inputs.read_log(logs, max_bad, columns))
+        test = index_test_set(index, source or inputs.read_log(logs, max_bad, columns))
         columns.check_used()
-        bm25 = None
+        rankers = index_rankers(index)
         if len(index) <= MOST_TITLES:
-            stored = index.encoder.model.training.get("held_out", {}).get("bm25")
-            settings = tuned_settings(index, tuning, Bar()) if tuning else stored
+            titles_of_index = [document.title for document in index]
+            stored = settings = stored_settings([index.encoder])
+            if tuning:
+                settings = tune_bm25(TestSet.of_judged(tuning, Catalogue(titles_of_index)), progress=Bar())[1]
             by = (
                 "tuned on dev" if tuning else "tuned when the model was trained" if stored else "not tuned (--dev does)"
             )
             name = "BM25 (tuned)" if settings else "BM25"
-            bm25 = BM25((document.title for document in index), name=name, **(settings or {}))
+            rankers.append(BM25(titles_of_index, name=name, **(settings or {})))
             print_message(f"{name}: {describe_settings(settings or {})}; {by}")
-        result = measure_index(index, test, bm25, Bar(), runs=others)
+        result = measure([*rankers, *others], test, progress=Bar())
         print_message(f"{without_password(path)}: {counted(len(index), 'title')}, fusion {index.fusion.method}")
     return result
 
@@ -246,25 +246,24 @@ def _read_run(name: str, max_bad: float) -> "RunFile":
 
 def make_rankers(
     models: list[str],
-    bm25: "Callable[[Settings], BM25]",
-    tuning: "Sequence[JudgedQuery] | None",
+    tuning: "TestSet | None",
     titles: "Sequence[str]",
     max_bad: float = 0.01,
 ) -> "list[Ranker]":
     """Return the systems of the command line. Tune BM25 on a judged set, or use the settings that a model carries."""
-    from clickvec.evaluation.bm25 import describe_settings
-    from clickvec.evaluation.judged_lists import is_bm25, make_ranker
+    from clickvec.evaluation.bm25 import BM25, describe_settings
+    from clickvec.evaluation.evaluate import encoders_of, is_bm25, make_ranker
     from clickvec.evaluation.neural import stored_settings
     from clickvec.evaluation.run_file import is_run_file
-    from clickvec.evaluation.tuning import tune_on_lists
+    from clickvec.evaluation.tuning import tune_bm25
 
     rankers: dict[str, Ranker] = {
         name: _read_run(name, max_bad) if is_run_file(name) else make_ranker(name)
         for name in models if not is_bm25(name)
     }  # fmt: skip
     if len(rankers) < len(models):
-        settings = tune_on_lists(tuning, titles, Bar()) if tuning else stored_settings(rankers.values())
+        settings = tune_bm25(tuning, titles, Bar())[1] if tuning else stored_settings(encoders_of(rankers.values()))
         by = "" if settings is None else ", tuned on dev" if tuning else ", tuned when the model was trained"
         print_message(f"BM25: {describe_settings(settings or {})}{by or '; not tuned (--dev tunes it)'}")
-        rankers |= {name: bm25(settings or {}) for name in models if is_bm25(name)}
+        rankers |= {name: BM25(titles, **(settings or {})) for name in models if is_bm25(name)}
     return [rankers[name] for name in models]

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from clickvec.data import BadLines, ClickLog, Columns, Judged, Rows, Title
     from clickvec.data.cleaning import Cleaning, CleaningReport
     from clickvec.data.titles import Ids
-    from clickvec.evaluation.held_out_clicks import Collection
+    from clickvec.evaluation.test_set import TestSet
 
 
 def input_path(text: str) -> Path:
@@ -334,24 +334,22 @@ def read_clean_log(
 
 def read_held_out(
     logs: list[Path], catalogue: Path | None, max_bad: float, columns: "Columns", *, is_shown: bool = False
-) -> "Collection":
+) -> "TestSet":
     """Read clicks that models are measured on, with all titles that are searched.
 
     If its queries will be shown to others, the log is cleaned as for training: rare queries of clients are dropped.
     """
-    from clickvec.evaluation.held_out_clicks import Catalogue, collection
+    from clickvec.evaluation.test_set import Catalogue, TestSet
 
-    searched = (
-        Catalogue(entry.title for entry in read_catalogue(catalogue, max_bad, columns, "unused")) if catalogue else None
-    )
+    titles = read_catalogue(catalogue, max_bad, columns, "unused") if catalogue else ()
+    searched = Catalogue(entry.title for entry in titles)
     read = read_clean_log if is_shown else read_log
     log = read(logs, max_bad, columns, catalogue)
-    test = collection(log, searched or Catalogue(()))
-    if not searched and log.shown:
-        test.catalogue.add(log.shown.titles)
-    titles = counted(len(test.catalogue.titles), "title")
-    if not searched:
-        print_message(f"Only the {titles} of --held-out are searched; give all titles with --catalogue")
+    test = TestSet.of_clicks(log, searched)
+    if not catalogue:
+        searched.add(log.shown.titles if log.shown else ())
+        count = counted(len(searched.titles), "title")
+        print_message(f"Only the {count} of --held-out are searched; give all titles with --catalogue")
     print_message("Whether the models were trained on these queries is not known: a model that was scores too high")
     return test
 
@@ -393,13 +391,12 @@ def read_catalogue(path: Path, max_bad: float, columns: "Columns", ids: "Ids" = 
     return titles
 
 
-def read_dev(path: Path, catalogue: Path | None, max_bad: float, columns: "Columns") -> "Judged | Collection":
+def read_dev(path: Path, catalogue: Path | None, max_bad: float, columns: "Columns") -> "TestSet":
     """Read a judged set; with a catalogue, as searches of all its titles."""
-    from clickvec.evaluation.held_out_clicks import Catalogue, judged_collection
-    from clickvec.evaluation.metrics import with_relevant
+    from clickvec.evaluation.test_set import Catalogue, TestSet
 
     judged = read_judged_set(path, max_bad, columns)
-    if catalogue is None or not with_relevant(judged):
-        return judged  # without a relevant title, training refuses it
+    if catalogue is None:
+        return TestSet.of_judged(judged)
     titles = read_catalogue(catalogue, max_bad, columns, "unused")
-    return judged_collection(judged, Catalogue(title.title for title in titles))
+    return TestSet.of_judged(judged, Catalogue(title.title for title in titles))

@@ -195,13 +195,13 @@ def _lists_of_clicks(
 ) -> "tuple[Sequence[JudgedQuery], list[str]]":
     """Return the titles that the model and BM25 find for held-out queries, with the clicked ones, and all titles."""
     from clickvec.evaluation.bm25 import BM25
-    from clickvec.evaluation.held_out_clicks import MOST_DEV, pooled_lists
+    from clickvec.evaluation.measure import pooled_lists
     from clickvec.evaluation.neural import Neural, stored_settings
+    from clickvec.evaluation.test_set import MOST_DEV
 
     test = inputs.read_held_out(logs, titles, max_bad, columns, is_shown=True)
     if len(test.queries) > MOST_DEV:
         print_message(f"Using a random sample of {MOST_DEV:,} of {len(test.queries):,} queries")
         test = test.sample(MOST_DEV)
-    model = Neural(encoder, "model")
-    bm25 = BM25(test.catalogue.titles, **(stored_settings([model]) or {}))
-    return pooled_lists(test, [model, bm25], Bar()), test.catalogue.titles
+    bm25 = BM25(test.titles, **(stored_settings([encoder]) or {}))
+    return pooled_lists(test, [Neural(encoder, "model"), bm25], Bar()), test.titles

@@ -74,7 +74,7 @@ def compare(
     as_json: AsJson = False,
 ) -> None:
     """Make the paper's table: train and score every system, test the differences, write everything to --out."""
-    from clickvec.evaluation.held_out_clicks import Catalogue
+    from clickvec.evaluation.test_set import Catalogue
     from clickvec.lab.compare import result_page
     from clickvec.lab.compare.findings import as_json as to_json
     from clickvec.lab.compare.held_out_lists import FOUND, RANDOM, dev_and_test

@@ -17,7 +17,7 @@ from clickvec.render.labels import counted
 from clickvec.storage.outputs import check_output
 
 if TYPE_CHECKING:
-    from clickvec.training.measuring import Dev
+    from clickvec.evaluation.test_set import TestSet
 
 
 def train(
@@ -136,9 +136,9 @@ def train(
             column_names, no_header, (*logs, dev, shown, catalogue, queries, old_clicks), delimiter, encoding
         )
         files = LogFiles(logs, shown, catalogue, queries, max_bad, columns, tuple(teacher or ()))
-        measured: Dev | None = None
+        measured: TestSet | None = None
         test = None
-        tests: dict[str, Dev] = {}
+        tests: dict[str, TestSet] = {}
         if dev or no_hold_out or any(map(inputs.is_data_folder, logs)):
             data, texts = training_data.open_dataset(files, chosen)
             measured = inputs.read_dev(dev, catalogue, max_bad, columns) if dev else None

@@ -14,9 +14,8 @@ if TYPE_CHECKING:
     from clickvec.config import Recipe
     from clickvec.data import ClickLog, Columns
     from clickvec.data.dataset import Dataset, Texts
-    from clickvec.evaluation.held_out_clicks import Collection
+    from clickvec.evaluation.test_set import TestSet
     from clickvec.teacher.teacher_vectors import Teacher
-    from clickvec.training.measuring import Dev
 
 
 @dataclass(frozen=True)
@@ -55,7 +54,7 @@ class LogFiles:
 
 def hold_out_and_prepare(
     files: LogFiles, recipe: "Recipe"
-) -> "tuple[tuple[Dataset, Texts], Dev | None, Collection | None]":
+) -> "tuple[tuple[Dataset, Texts], TestSet | None, TestSet | None]":
     """Read click logs, hold two parts of the clicks out, and prepare the rest. Return the data, dev and test."""
     from clickvec.training.measuring import hold_out_clicks
 
@@ -64,7 +63,7 @@ def hold_out_and_prepare(
 
 def split_and_prepare(
     files: LogFiles, old_clicks: Path | None, recipe: "Recipe"
-) -> "tuple[tuple[Dataset, Texts], Dev | None, dict[str, Dev]]":
+) -> "tuple[tuple[Dataset, Texts], TestSet | None, dict[str, TestSet]]":
     """Read new clicks and old ones, hold out parts of both, and prepare the rest of the new ones.
 
     Return the data, what chooses the epoch, and what decides whether the new model is kept.

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from clickvec.data import ClickLog
     from clickvec.doctor.examination import Examination
     from clickvec.evaluation.bm25 import BM25
-    from clickvec.evaluation.index_queries import Source
+    from clickvec.evaluation.index_measures import Source
     from clickvec.evaluation.result import Evaluation
     from clickvec.search.index import Index
 
@@ -29,7 +29,6 @@ MOST_QUERIES = 2_000  # of more, a random sample is measured
 TIMED_QUERIES = 200
 TIMED_TITLES = 20_000
 SHOWN_QUERIES = 5_000  # for which the page shows the cells that respond to them
-CHOSEN_BY = "NDCG@10"
 MODES = ("hybrid", "vectors", "words")
 NAMES = {"vectors": "model"}  # what the model alone is called, here and by `train`
 BASELINE = "BM25 (tuned)"
@@ -65,6 +64,8 @@ def _quality(
     index: "Index", dev: "ClickLog", test: "ClickLog", judged: Sequence[Any], measured: dict[str, Any]
 ) -> Told:
     """Measure on held-out clicks and, if there are any, on judged queries. Add the figures to `measured`."""
+    from clickvec.evaluation.metrics import CHOSEN_BY
+
     bm25 = _tuned_bm25(index, dev)
     result = _evaluate(index, test, bm25)
     head, *rows = result.as_table(intervals=True)
@@ -100,21 +101,24 @@ def _cross_validated(figures: dict[str, Any], measured: dict[str, Any]) -> Told:
 
 def _tuned_bm25(index: "Index", dev: "ClickLog") -> "BM25 | None":
     from clickvec.evaluation.bm25 import BM25
-    from clickvec.evaluation.index_measures import MOST_TITLES, tuned_settings
+    from clickvec.evaluation.index_measures import MOST_TITLES
+    from clickvec.evaluation.test_set import Catalogue, TestSet
+    from clickvec.evaluation.tuning import tune_bm25
 
     if len(index) > MOST_TITLES:
         return None
-    settings = tuned_settings(index, dev, Bar())
-    return BM25((document.title for document in index), name=BASELINE, **settings)
+    titles = [document.title for document in index]
+    settings = tune_bm25(TestSet.of_clicks(dev, Catalogue(titles)), progress=Bar())[1]
+    return BM25(titles, name=BASELINE, **settings)
 
 
 def _evaluate(index: "Index", source: "Source", bm25: "BM25 | None") -> "Evaluation":
     """Measure hybrid search, vectors alone and words alone beside tuned BM25, unless the index is very large."""
-    from clickvec.evaluation.index_measures import measure_index
-    from clickvec.evaluation.index_queries import index_queries
+    from clickvec.evaluation.index_measures import index_rankers, index_test_set
+    from clickvec.evaluation.measure import measure
 
-    queries = index_queries(index, source).sample(MOST_QUERIES)
-    return measure_index(index, queries, bm25, Bar(), MODES)
+    rankers = [*index_rankers(index, MODES), *([bm25] if bm25 else [])]
+    return measure(rankers, index_test_set(index, source).sample(MOST_QUERIES), progress=Bar())
 
 
 def _rows(systems: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -135,6 +139,7 @@ def _systems(result: "Evaluation") -> list[dict[str, Any]]:
 
 def _verdict(result: "Evaluation") -> str:
     """Return in words how hybrid search compares with the last system, which is the baseline."""
+    from clickvec.evaluation.metrics import CHOSEN_BY
     from clickvec.evaluation.significance import bootstrap_interval
 
     baseline = result.systems[-1]

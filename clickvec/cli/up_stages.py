@@ -171,7 +171,7 @@ def prepare_data(plan: Plan) -> Told:
     from clickvec.data import data_folder
     from clickvec.data.held_out import fewest_queries
     from clickvec.data.preparation import Preparation
-    from clickvec.evaluation.held_out_clicks import Catalogue
+    from clickvec.evaluation.test_set import Catalogue
 
     folder, options, recipe = plan.folder, plan.options, plan.chosen_recipe
     settings = Preparation(

@@ -23,9 +23,10 @@ from clickvec.doctor.line_sample import Sample
 from clickvec.doctor.power_law import PowerLaws, fit_power_laws
 from clickvec.errors import ClickvecError
 from clickvec.evaluation.fitting import use_best_fusion
-from clickvec.evaluation.held_out_clicks import CHOSEN_BY, Catalogue, Collection, collection, measure
-from clickvec.evaluation.index_measures import measure_index
-from clickvec.evaluation.index_queries import index_queries
+from clickvec.evaluation.index_measures import index_rankers
+from clickvec.evaluation.measure import measure
+from clickvec.evaluation.metrics import CHOSEN_BY
+from clickvec.evaluation.test_set import Catalogue, TestSet
 from clickvec.evaluation.tuning import tune_bm25
 from clickvec.model.encoder import Encoder
 from clickvec.progress import Progress
@@ -83,8 +84,8 @@ def make_forecast(
     if parts is None:
         return None
     catalogue = Catalogue(clicks.titles)
-    dev, test = (collection(part, catalogue).sample(MOST_QUERIES) for part in (parts.dev, parts.test))
-    bm25, settings = tune_bm25(dev, progress)
+    dev, test = (TestSet.of_clicks(part, catalogue).sample(MOST_QUERIES) for part in (parts.dev, parts.test))
+    bm25, settings = tune_bm25(dev, progress=progress)
     baseline = measure([bm25], test).per_query(bm25.name, CHOSEN_BY)
     in_memory = len(sample) / sample.lines
     values, lines = [], []
@@ -114,7 +115,7 @@ def _thin(clicks: ClickLog, share: float, rng: np.random.Generator) -> ClickLog:
 
 
 def _train_and_measure(
-    clicks: ClickLog, recipe: Recipe, dev: Collection, test: Collection, device: str, progress: Progress | None
+    clicks: ClickLog, recipe: Recipe, dev: TestSet, test: TestSet, device: str, progress: Progress | None
 ) -> Floats:
     """Return the NDCG@10 of hybrid search on each test query. A sample without a click counts as finding nothing."""
     if not len(clicks):
@@ -122,10 +123,10 @@ def _train_and_measure(
     data = dataset.prepare(clicks, recipe.max_words, recipe.max_trigrams, whole_words=recipe.whole_words)
     with tempfile.TemporaryDirectory() as folder:
         model = run_training(data, recipe, Path(folder) / "model", device=device, progress=progress)
-        index = Index.build(Encoder(model), test.catalogue.titles)
+        index = Index.build(Encoder(model), test.titles)
         with contextlib.suppress(ClickvecError):  # too few queries
             use_best_fusion(index, dev, progress)
-        return measure_index(index, index_queries(index, test), modes=["hybrid"]).per_query("hybrid", CHOSEN_BY)
+        return measure(index_rankers(index, ["hybrid"]), test, [CHOSEN_BY]).per_query("hybrid", CHOSEN_BY)
 
 
 def summarise(

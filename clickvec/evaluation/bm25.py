@@ -10,16 +10,17 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from clickvec.data import JudgedQuery
 from clickvec.errors import ClickvecError
 from clickvec.evaluation.metrics import Scores
 from clickvec.evaluation.ranker import Ranker
+from clickvec.evaluation.test_set import Catalogue
 from clickvec.progress import Progress, ignore
 from clickvec.search.lexical.query_terms import K1, B, Term
 from clickvec.search.lexical.token_search import TokenSearch, token_segment
 from clickvec.search.lexical.word_search import Words
 from clickvec.search.lexical.word_segment import WordSegment
 from clickvec.text.lexical_tokens import TokenKind
-from clickvec.text.ragged import Ragged
 
 Tokens = Literal["index"] | TokenKind  # `index`: the words of an index, with its codes and corrected spellings
 TUNED_TOKENS: tuple[TokenKind, ...] = ("words", "stems", "stems-stop", "trigrams", "words+trigrams")
@@ -78,36 +79,23 @@ class BM25(Ranker):
         return self._words.scores(self._terms(query))[rows]
 
     def search(
-        self, queries: Sequence[str], ids: Sequence[str], titles: Sequence[str], k: int, progress: Progress | None
+        self, queries: Sequence[JudgedQuery], catalogue: Catalogue, k: int, progress: Progress | None
     ) -> list[list[str]]:
-        """Return for each query the ids of the k best titles of a catalogue, best first, without those that score 0."""
+        """Return for each query the keys of the k best titles that share a token with it, best first."""
         report, label = progress or ignore, f"searching with {self.name}"
-        rows = self._rows(titles)
-        copies = np.bincount(rows, minlength=len(self._row))  # several ids may have the same title
-        entries = Ragged(np.argsort(rows, kind="stable").astype(np.int32), np.concatenate(([0], np.cumsum(copies))))
-        is_searched = None if copies.all() else copies > 0
+        keys: dict[int, list[str]] = {}  # of each row: several may have the same title
+        for key, row in zip(catalogue.entries, self._rows(catalogue.titles).tolist(), strict=True):
+            keys.setdefault(row, []).append(key)
+        is_searched = np.zeros(len(self._row), np.bool_)
+        is_searched[list(keys)] = True
         results = []
         for number, query in enumerate(queries):
             if number % _REPORTED == 0:
                 report(label, number, len(queries))
-            best, scores = self._best(query, k, is_searched)
-            of_best = entries.take(best)
-            scored = zip(np.repeat(scores, of_best.lengths).tolist(), of_best.values.tolist(), strict=True)
-            found = sorted(((score, ids[entry]) for score, entry in scored), reverse=True)
-            results.append([doc_id for _, doc_id in found[:k]])
+            rows, _ = self._words.best(self._terms(query.query), k, is_searched)
+            results.append([key for row in rows.tolist() for key in keys[row]][:k])
         report(label, len(queries), len(queries))
         return results
-
-    def _best(
-        self, query: str, k: int, is_searched: NDArray[np.bool_] | None
-    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-        """Return the rows and scores of the k best titles and of all others that are as good as the last of them."""
-        terms, most = self._terms(query), 2 * k
-        while True:
-            rows, scores = self._words.best(terms, most, is_searched)
-            if len(rows) < most or scores[-1] < scores[k - 1]:
-                return rows, scores
-            most *= 8
 
     def _terms(self, query: str) -> tuple[Term, ...]:
         """Return the terms of a query. They are kept: they do not depend on k1 and b."""

@@ -5,7 +5,7 @@ vectors. All of them are used, so that the fitted probabilities are those of wha
 or grade counts as not clicked.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -13,19 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clickvec.errors import ClickvecError
-from clickvec.evaluation.index_queries import (
-    DEPTH,
-    MEASURES,
-    Gains,
-    IndexQueries,
-    Source,
-    folds_of,
-    index_queries,
-    values_of,
-    values_of_gains,
-    values_table,
-)
+from clickvec.evaluation.index_measures import Source, index_test_set
 from clickvec.evaluation.logistic_fit import Floats, fact_rows, fit_clicks
+from clickvec.evaluation.metrics import DEPTH, MEASURES, Gains, Row, gains_of, values_of, values_of_gains, values_table
+from clickvec.evaluation.test_set import Catalogue, TestSet
 from clickvec.progress import Progress, ignore
 from clickvec.search.fusion import Candidates, Fusion
 from clickvec.search.index import Index
@@ -100,7 +91,7 @@ def fit_fusion(index: Index, source: Source, progress: Progress | None = None) -
     The probability of a click is kept unless another method is clearly better, because only its scores can be compared
     with a threshold. On few queries nothing is fitted, only compared; with too few even for that, raise ClickvecError.
     """
-    queries = gather(index, index_queries(index, source).present().sample(MOST_QUERIES), progress)
+    queries = gather(index, index_test_set(index, source).present().sample(MOST_QUERIES), progress)
     if len(queries) >= FEWEST_QUERIES:
         return choose(queries, progress)
     if len(queries) < FEWEST_COMPARED:
@@ -178,17 +169,18 @@ def reliability_rows(report: dict[str, Any]) -> list[list[str]]:
     return [["probability", "candidates", "mean prediction", "share clicked"], *cells]
 
 
-def gather(index: Index, queries: IndexQueries, progress: Progress | None = None) -> list[FittedQuery]:
+def gather(index: Index, test: TestSet, progress: Progress | None = None) -> list[FittedQuery]:
     """Return the candidates of all queries."""
-    report, gathered = progress or ignore, []
-    for number, query in enumerate(queries.queries):
-        report("searching", number, len(queries.queries))
-        proposed = index.candidates(query.text)
+    report, gathered, catalogue = progress or ignore, list[FittedQuery](), test.catalogue or Catalogue()
+    for number, query in enumerate(test.queries):
+        report("searching", number, len(test.queries))
+        proposed = index.candidates(query.query)
         order = np.argsort(proposed.positions)  # ties must not depend on the present fusion
         candidates = proposed.facts._replace(cosine=proposed.facts.cosine[order], matches=proposed.facts.matches[order])
-        keys = tuple(queries.key(proposed.documents[at]) for at in order.tolist())
-        gathered.append(FittedQuery.of(candidates, keys, query.gains))
-    report("searching", len(queries.queries), len(queries.queries))
+        found = (proposed.documents[at] for at in order.tolist())
+        keys = tuple(catalogue.key(document.id, document.title) for document in found)
+        gathered.append(FittedQuery.of(candidates, keys, gains_of(query)))
+    report("searching", len(test.queries), len(test.queries))
     return gathered
 
 
@@ -290,7 +282,7 @@ def measure_scores(queries: Sequence[FittedQuery], score: Callable[[Candidates],
     return values_table(_ranked(query, score(query.candidates)) for query in queries)
 
 
-def _ranked(query: FittedQuery, scores: NDArray[Any]) -> tuple[float, float, float]:
+def _ranked(query: FittedQuery, scores: NDArray[Any]) -> Row:
     best = np.argsort(-scores, kind="stable")
     best = best[np.isfinite(scores[best])]
     if query.has_copies:
@@ -313,7 +305,7 @@ def _choose_setting(queries: Sequence[FittedQuery], fusions: Sequence[Fusion]) -
 
 def _cross_validate(queries: Sequence[FittedQuery], fit: Fit) -> tuple[Floats, list[Floats]]:
     """Return the measures and the scores of each query by a fusion that was fitted on the other folds."""
-    rows: list[tuple[float, float, float]] = [(0.0, 0.0, 0.0)] * len(queries)
+    rows: list[Row] = [()] * len(queries)
     scores = [np.zeros(0)] * len(queries)
     for others, held_out in folds_of(len(queries), FOLDS):
         fusion = fit(others)
@@ -325,6 +317,14 @@ def _cross_validate(queries: Sequence[FittedQuery], fit: Fit) -> tuple[Floats, l
 
 def _fit_clicks(queries: Sequence[FittedQuery], on: Sequence[int], without: frozenset[str] = frozenset()) -> Fusion:
     return fit_clicks([queries[at].facts for at in on], [queries[at].clicked for at in on], without)
+
+
+def folds_of(count: int, folds: int, seed: int = 0) -> Iterator[tuple[Sequence[int], Sequence[int]]]:
+    """Yield (queries to fit on, queries to measure) for cross-validation."""
+    part = np.empty(count, np.int64)
+    part[np.random.default_rng(seed).permutation(count)] = np.arange(count) % folds
+    for fold in range(min(folds, count)):
+        yield np.flatnonzero(part != fold).tolist(), np.flatnonzero(part == fold).tolist()
 
 
 def _is_better(one: Floats, other: Floats, errors: float) -> bool:

@@ -1,76 +1,120 @@
-"""Measure an index over its own catalogue: hybrid search, words alone and vectors alone, beside a baseline."""
+"""Measure an index over its own catalogue: hybrid search, words alone and vectors alone.
 
-from collections.abc import Sequence
+A relevant title is found by its id if most ids of a judged set that the index has mean titles of the same words;
+otherwise by its words. Titles with the same words are then one title, and its copies in a result do not count.
+"""
 
-import numpy as np
-from numpy.typing import NDArray
+from collections.abc import Collection, Iterable, Sequence
 
 from clickvec.data import ClickLog, JudgedQuery
 from clickvec.errors import ClickvecError
-from clickvec.evaluation.bm25 import BM25
-from clickvec.evaluation.held_out_clicks import Catalogue, collection, judged_collection
-from clickvec.evaluation.index_queries import DEPTH, MEASURES, IndexQueries, values_of, values_table
-from clickvec.evaluation.index_ranker import Hybrid as Hybrid
-from clickvec.evaluation.neural import Settings
-from clickvec.evaluation.result import CATALOGUE, Evaluation
-from clickvec.evaluation.run_file import RunFile
-from clickvec.evaluation.tuning import tune_bm25
+from clickvec.evaluation.metrics import Scores, gains_of
+from clickvec.evaluation.ranker import Ranker
+from clickvec.evaluation.test_set import Catalogue, TestSet, by_words, clicked_queries
 from clickvec.progress import Progress, ignore
 from clickvec.search.index import Index
+from clickvec.search.retrieval import MODES
+from clickvec.text.tokens import canonical
 
-MODES = ("hybrid", "words", "vectors")
 MOST_TITLES = 2_000_000  # of a larger index, BM25 as a baseline would take too much memory
 _AT_ONCE = 64  # queries between two reports of progress
 
+Source = Iterable[JudgedQuery] | ClickLog | TestSet
 
-def measure_index(
-    index: Index, queries: IndexQueries, bm25: BM25 | None = None, progress: Progress | None = None,
-    modes: Sequence[str] = MODES, runs: Sequence[RunFile] = (),
-) -> Evaluation:  # fmt: skip
-    """Let an index search for all queries in each mode, and `bm25` over its titles, and return the measures.
 
-    Runs of other engines are measured beside them, if the ids of judged titles are those of the index.
+class IndexCatalogue(Catalogue):
+    """The titles of an index. They are listed when they are needed."""
+
+    def __init__(self, index: Index, has_ids: bool) -> None:
+        super().__init__()
+        self.index, self.has_ids = index, has_ids
+        self._asked, self._present = set[str](), set[str]()
+
+    @property
+    def entries(self) -> dict[str, str]:
+        """The titles by their keys."""
+        if not self._entries:
+            for document in self.index:
+                self._entries.setdefault(self.key(document.id, document.title), document.title)
+        return self._entries
+
+    def present(self, keys: Collection[str]) -> set[str]:
+        """Return those of these keys that the index has. The whole index is not kept in memory for that."""
+        fresh = set(keys) - self._asked
+        if fresh:
+            self._asked |= fresh
+            if self.has_ids:
+                self._present |= {key for key in fresh if self.index.get(key) is not None}
+            else:
+                self._present |= fresh.intersection(canonical(document.title) for document in self.index)
+        return self._present & set(keys)
+
+
+class IndexRanker(Ranker):
+    """An index in one mode."""
+
+    def __init__(self, index: Index, mode: str = "hybrid", name: str = "") -> None:
+        self.index, self.mode, self.name = index, mode, name or mode
+
+    def score(self, query: str, titles: Sequence[str]) -> Scores:
+        """Return the fused score of each title."""
+        if self.mode != "hybrid":
+            raise ClickvecError(f"an index scores other titles by hybrid search, and not by {self.mode}")
+        return self.index.scores(query, titles)
+
+    def search(
+        self, queries: Sequence[JudgedQuery], catalogue: Catalogue, k: int, progress: Progress | None
+    ) -> list[list[str]]:
+        """Search the index. Raise ClickvecError if the catalogue has ids and they are others."""
+        report, label, results = progress or ignore, f"searching by {self.name}", list[list[str]]()
+        is_own = isinstance(catalogue, IndexCatalogue) and catalogue.index is self.index
+        if not is_own and catalogue.has_ids and {str(document.id) for document in self.index} != set(catalogue.entries):
+            raise ClickvecError(
+                f"{self.name} has {len(self.index):,} titles and the catalogue has {len(catalogue.entries):,}, or "
+                "their ids differ; leave the catalogue out to search the titles of the index"
+            )
+        for start in range(0, len(queries), _AT_ONCE):
+            report(label, start, len(queries))
+            texts = [query.query for query in queries[start : start + _AT_ONCE]]
+            for hits in self.index.search(texts, k=k, mode=self.mode):
+                keys = dict.fromkeys(catalogue.key(hit.id, hit.title) for hit in hits)
+                results.append([key for key in keys if is_own or key in catalogue.entries])
+        report(label, len(queries), len(queries))
+        return results
+
+
+def index_rankers(index: Index, modes: Sequence[str] = MODES) -> list[Ranker]:
+    """Return an index in each mode as a ranker."""
+    return [IndexRanker(index, mode) for mode in modes]
+
+
+def index_test_set(index: Index, source: Source) -> TestSet:
+    """Return a judged set or held-out clicks as searches of the titles of an index.
+
+    A test set whose catalogue has the titles of the index stays as it is. Raise ClickvecError if no query has a
+    relevant title, or if the index has none of them.
     """
-    if runs and not queries.by_id:
-        raise ClickvecError(f"{runs[0].name} cannot be compared: the judged set has other ids than the index")
-    rows = {mode: _values(index, queries, mode, progress) for mode in modes}
-    if bm25 is not None:
-        rows[bm25.name] = _baseline_values(index, queries, bm25, progress)
-    for run in runs:
-        rows[run.name] = values_table(values_of(run.returned(one.query_id), one.gains) for one in queries.queries)
-    relevant = sum(len(query.gains) for query in queries.queries)
-    ids = tuple(query.query_id for query in queries.queries)
-    values = np.stack(list(rows.values()))
-    return Evaluation(tuple(rows), MEASURES, (CATALOGUE,) * 3, ids, queries.left_out, values, relevant, queries.absent)
+    if isinstance(source, TestSet):
+        return source
+    if isinstance(source, ClickLog):
+        queries, has_ids = clicked_queries(source), False
+    else:
+        queries = list(source)
+        has_ids = _has_ids_of(index, queries)
+        queries = queries if has_ids else list(map(by_words, queries))
+    relevant = tuple(query for query in queries if gains_of(query))
+    test = TestSet(relevant, IndexCatalogue(index, has_ids), len(queries) - len(relevant))
+    test.check()
+    if test.absent == test.relevant:
+        raise ClickvecError("the index has none of the relevant titles, neither by id nor by words; use its own log")
+    return test
 
 
-def tuned_settings(index: Index, dev: Sequence[JudgedQuery] | ClickLog, progress: Progress | None = None) -> Settings:
-    """Return the settings of BM25 that are best in searches of the index's titles, by a judged set or by clicks."""
-    catalogue = Catalogue(document.title for document in index)
-    queries = collection(dev, catalogue) if isinstance(dev, ClickLog) else judged_collection(dev, catalogue)
-    return tune_bm25(queries, progress)[1]
-
-
-def _values(index: Index, queries: IndexQueries, mode: str, progress: Progress | None) -> NDArray[np.float64]:
-    report, label, total = progress or ignore, f"searching by {mode}", len(queries.queries)
-    rows = []
-    for start in range(0, total, _AT_ONCE):
-        report(label, start, total)
-        part = queries.queries[start : start + _AT_ONCE]
-        results = index.search([query.text for query in part], k=DEPTH, mode=mode)
-        rows += [
-            values_of((queries.key(hit) for hit in hits), query.gains)
-            for query, hits in zip(part, results, strict=True)
-        ]
-    report(label, total, total)
-    return values_table(rows)
-
-
-def _baseline_values(index: Index, queries: IndexQueries, bm25: BM25, progress: Progress | None) -> NDArray[np.float64]:
-    documents = list(index)
-    ids, titles = [str(row) for row in range(len(documents))], [document.title for document in documents]
-    results = bm25.search([query.text for query in queries.queries], ids, titles, DEPTH, progress)
-    return values_table(
-        values_of((queries.key(documents[int(row)]) for row in found), query.gains)
-        for query, found in zip(queries.queries, results, strict=True)
-    )
+def _has_ids_of(index: Index, judged: Sequence[JudgedQuery]) -> bool:
+    """Return whether ids of the judged set mean the same titles in the index, and not others by chance."""
+    same = found = 0
+    for doc_id, title in {pair for query in judged for pair in zip(query.doc_ids, query.titles, strict=True)}:
+        document = index.get(doc_id)
+        found += document is not None
+        same += document is not None and canonical(document.title) == canonical(title)
+    return 2 * same > found

@@ -6,7 +6,7 @@ from it, give it qrels with the gains instead of the grades. Scores are float32 
 so, and both must see the same ties.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,9 +15,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from clickvec.data import JudgedQuery
 from clickvec.errors import ClickvecError
+from clickvec.model.fusion_report import MEASURES as MEASURES
 from clickvec.storage import files
 
+DEPTH = 100  # titles that a search of a catalogue returns for a query
+CHOSEN_BY = "NDCG@10"  # chooses epochs and settings, and compares systems
+
 Scores = NDArray[np.float32]
+Row = tuple[float, ...]  # the value of each measure
+Gains = Mapping[str, float]  # of the relevant titles of a query, by the key of the title
 
 
 class Ranking(NamedTuple):
@@ -28,23 +34,52 @@ class Ranking(NamedTuple):
     scores: Scores
 
 
-def ndcg(grades: ArrayLike, k: int) -> float:
-    """Return NDCG@k for the grades of all judged titles of a query in ranked order; 0 if no title is relevant."""
-    gain = np.exp2(np.asarray(grades, dtype=np.float64)) - 1
-    discount = np.log2(np.arange(min(k, gain.size)) + 2.0)
-    ideal = float((np.sort(gain)[::-1][:k] / discount).sum())
-    return float((gain[:k] / discount).sum()) / ideal if ideal else 0.0
+def gains_of(query: JudgedQuery) -> dict[str, float]:
+    """Return the gains, 2^grade - 1, of the relevant titles of a query: those of grade 1 or more."""
+    gains: dict[str, float] = {}
+    for doc_id, grade in zip(query.doc_ids, query.grades.tolist(), strict=True):
+        if grade >= 1:
+            gains[doc_id] = max(gains.get(doc_id, 0.0), 2.0**grade - 1)
+    return gains
 
 
-def ndcg_of_found(hits: Sequence[bool], relevant: int, k: int) -> float:
-    """Return NDCG@k of a search that returned `hits`, if `relevant` titles of the catalogue have grade 1."""
-    discounts = 1 / np.log2(np.arange(k) + 2.0)
-    found = discounts[: len(hits)][np.asarray(hits[:k], bool)]
-    return float(found.sum() / discounts[:relevant].sum()) if relevant else 0.0
+def value_of(measure: str, found: NDArray[np.float64], relevant: Sequence[float]) -> float:
+    """Return a measure, such as NDCG@10, in per cent.
+
+    `found` has the gains of the titles in ranked order, `relevant` those of all relevant titles of the query.
+    """
+    name, _, cutoff = measure.partition("@")
+    k = int(cutoff)
+    match name:
+        case "NDCG":
+            return 100 * ndcg(found, relevant, k)
+        case "Recall":
+            return 100 * recall_at(found > 0, k, len(relevant))
+        case _:
+            return 100 * reciprocal_rank(found > 0, k)
 
 
-def ndcg_of_gains(found: ArrayLike, relevant: ArrayLike, k: int) -> float:
-    """Return NDCG@k of a search that returned titles with these gains, if `relevant` are all gains above 0."""
+def values_of(keys: Iterable[str], gains: Gains, measures: Sequence[str] = MEASURES) -> Row:
+    """Return the measures, in per cent, of a search that returned these titles, best first. A copy does not count."""
+    return values_of_gains(np.array([gains.get(key, 0.0) for key in dict.fromkeys(keys)], np.float64), gains, measures)
+
+
+def values_of_gains(found: NDArray[np.float64], gains: Gains, measures: Sequence[str] = MEASURES) -> Row:
+    """Return the measures, in per cent, of a search that returned titles with these gains, best first."""
+    relevant = list(gains.values())
+    return tuple(value_of(measure, found, relevant) for measure in measures)
+
+
+def values_table(rows: Iterable[Row]) -> NDArray[np.float64]:
+    """Return (measures, queries) as a contiguous array: the last bit of a mean depends on the layout."""
+    return np.ascontiguousarray(np.array(list(rows), np.float64).T)
+
+
+def ndcg(found: ArrayLike, relevant: ArrayLike, k: int) -> float:
+    """Return NDCG@k of titles with the gains `found` in ranked order; 0 if no title is relevant.
+
+    `relevant` are the gains of all relevant titles of the query, in any order.
+    """
     discounts = 1 / np.log2(np.arange(k) + 2.0)
     ideal, first = np.sort(np.asarray(relevant, np.float64))[::-1][:k], np.asarray(found, np.float64)[:k]
     best = float(ideal @ discounts[: len(ideal)])

@@ -5,12 +5,12 @@ from typing import Any
 
 import numpy as np
 
-from clickvec.errors import ClickvecError
+from clickvec.data import JudgedQuery
 from clickvec.evaluation.metrics import Scores
 from clickvec.evaluation.ranker import QueryTitles, Ranker
+from clickvec.evaluation.test_set import Catalogue
 from clickvec.model.encoder import Encoder
 from clickvec.progress import Progress
-from clickvec.search.index import Index
 from clickvec.search.segments.building import encode_titles
 from clickvec.search.vectors.exact import ExactSearch
 from clickvec.text.tokens import canonical
@@ -21,9 +21,8 @@ Settings = dict[str, Any]  # of BM25: tokens, k1, b
 class Neural(Ranker):
     """A trained model as a ranker."""
 
-    def __init__(self, encoder: Encoder, name: str, index: Index | None = None) -> None:
-        """Rank with `encoder`, under `name`. If there is an `index`, search it rather than encode a catalogue again."""
-        self.encoder, self.name, self.index = encoder, name, index
+    def __init__(self, encoder: Encoder, name: str) -> None:
+        self.encoder, self.name = encoder, name
 
     def score(self, query: str, titles: Sequence[str]) -> Scores:
         """Return the cosine of the query with each title; 0 if either text is empty."""
@@ -45,26 +44,19 @@ class Neural(Ranker):
             yield np.asarray(scores, np.float32)[[distinct[text] for text in part]]
 
     def search(
-        self, queries: Sequence[str], ids: Sequence[str], titles: Sequence[str], k: int, progress: Progress | None
-    ) -> Sequence[Sequence[str]]:
-        """Search an index of the catalogue. Raise ClickvecError if there is one already, of another catalogue."""
-        if self.index is None:
-            vectors = encode_titles(self.encoder, list(titles), "float32", progress)
-            nearest = ExactSearch(vectors).nearest(self.encoder.encode_query(list(queries)), k)
-            return [[ids[position] for position in positions.tolist()] for positions, _ in nearest]
-        if {str(document.id) for document in self.index} != set(ids):
-            raise ClickvecError(
-                f"{self.name} has {len(self.index):,} titles and the catalogue has {len(ids):,}, or their ids differ; "
-                "leave the catalogue out to search the titles of the index"
-            )
-        return [[str(hit.id) for hit in hits] for hits in self.index.search(list(queries), k=k, mode="vectors")]
+        self, queries: Sequence[JudgedQuery], catalogue: Catalogue, k: int, progress: Progress | None
+    ) -> list[list[str]]:
+        """Encode the catalogue and return the keys of the nearest titles. Equal cosines are in its order."""
+        keys = list(catalogue.entries)
+        vectors = encode_titles(self.encoder, catalogue.titles, "float32", progress)
+        nearest = ExactSearch(vectors).nearest(self.encoder.encode_query([query.query for query in queries]), k)
+        return [[keys[position] for position in positions.tolist()] for positions, _ in nearest]
 
 
-def stored_settings(rankers: Iterable[Ranker]) -> Settings | None:
+def stored_settings(encoders: Iterable[Encoder]) -> Settings | None:
     """Return the settings of BM25 that a model carries because held-out clicks have chosen them; None if none does."""
-    for ranker in rankers:
-        if isinstance(ranker, Neural):
-            figures = ranker.encoder.model.training.get("held_out") or {}
-            if "bm25" in figures:
-                return dict(figures["bm25"])
+    for encoder in encoders:
+        figures = encoder.model.training.get("held_out") or {}
+        if "bm25" in figures:
+            return dict(figures["bm25"])
     return None

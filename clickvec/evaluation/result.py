@@ -1,7 +1,7 @@
 """The result of an evaluation: the value of every system on every query, and their means as a table."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clickvec.errors import ClickvecError
+from clickvec.evaluation.metrics import CHOSEN_BY
 from clickvec.evaluation.significance import ROUNDS, bootstrap_interval, randomisation_tests
 from clickvec.text.printable import clean
 
 LISTS, CATALOGUE = "judged titles", "whole catalogue"  # what a measure ranks for each query
-TESTED_BY = "NDCG@10"  # compares systems
 
 
 @dataclass(frozen=True, repr=False)
@@ -28,6 +28,13 @@ class Evaluation:
     values: NDArray[np.float64]  # (systems, measures, queries)
     relevant: int  # relevant titles of the measured queries
     absent: int = 0  # relevant titles that are not in the catalogue; they count as not found
+
+    def beside(self, other: "Evaluation") -> "Evaluation":
+        """Return these measures and those of another evaluation of the same systems on the same queries."""
+        return replace(
+            self, measures=self.measures + other.measures, ranked=self.ranked + other.ranked, absent=other.absent,
+            values=np.concatenate((self.values, other.values), axis=1),
+        )  # fmt: skip
 
     @property
     def means(self) -> NDArray[np.float64]:
@@ -44,7 +51,7 @@ class Evaluation:
     @property
     def tested(self) -> tuple[str, str]:
         """The measure that compares systems, NDCG@10 or the last one, and the system that is best by it."""
-        measure = TESTED_BY if TESTED_BY in self.measures else self.measures[-1]
+        measure = CHOSEN_BY if CHOSEN_BY in self.measures else self.measures[-1]
         return measure, self.systems[int(self.means[:, self.measures.index(measure)].argmax())]
 
     @cached_property

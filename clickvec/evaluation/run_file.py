@@ -3,7 +3,7 @@
 The order is that of the scores; equal scores are ordered by doc_id, descending, as trec_eval does. The rank is ignored.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +14,8 @@ from clickvec.data.parsing.records import wrong_width
 from clickvec.errors import ClickvecError
 from clickvec.evaluation.metrics import Ranking, Scores, rank_order
 from clickvec.evaluation.ranker import Ranker
+from clickvec.evaluation.test_set import Catalogue
+from clickvec.progress import Progress
 
 _FIELDS = ("query_id", "Q0", "doc_id", "rank", "score", "tag")
 NOT_RETURNED = -np.inf  # the score of a judged title that the engine did not return
@@ -51,21 +53,27 @@ class RunFile(Ranker):
         """Refuse to score texts."""
         raise ClickvecError(f"{self.name} is a run file, which has ids and no texts; measure it on a judged set")
 
-    def search(self, *_: object) -> Sequence[Sequence[str]]:
-        """Refuse to search for texts."""
-        return [self.score("", ()).tolist()]
+    def rank(self, judged: Iterable[JudgedQuery], progress: Progress | None = None) -> list[Ranking]:
+        """Return the scores of the judged titles of every query."""
+        rankings = []
+        for query in judged:
+            scores = self.scores.get(query.query_id, {})
+            values = np.array([scores.get(doc_id, NOT_RETURNED) for doc_id in query.doc_ids], np.float32)
+            rankings.append(Ranking(query.query_id, query.doc_ids, values))
+        return rankings
 
-    def of_judged(self, query: JudgedQuery) -> Ranking:
-        """Return the scores of the judged titles of a query."""
-        scores = self.scores.get(query.query_id, {})
-        values = np.array([scores.get(doc_id, NOT_RETURNED) for doc_id in query.doc_ids], np.float32)
-        return Ranking(query.query_id, query.doc_ids, values)
-
-    def returned(self, query_id: str) -> list[str]:
-        """Return the ids that the engine returned for a query, best first."""
-        scores = self.scores.get(query_id, {})
-        ids = list(scores)
-        return [ids[row] for row in rank_order(list(scores.values()), ids).tolist()]
+    def search(
+        self, queries: Sequence[JudgedQuery], catalogue: Catalogue, k: int, progress: Progress | None
+    ) -> list[list[str]]:
+        """Return for each query the ids that the engine returned, best first."""
+        if not catalogue.has_ids:
+            raise ClickvecError(f"{self.name} cannot be compared: the titles that are searched have other ids")
+        results = []
+        for query in queries:
+            scores = self.scores.get(query.query_id, {})
+            ids = list(scores)
+            results.append([ids[row] for row in rank_order(list(scores.values()), ids).tolist()])
+        return results
 
     def unknown(self, query_ids: set[str], doc_ids: set[str], of: str) -> list[str]:
         """Return sentences about queries and documents that only the run or only the judged set has."""

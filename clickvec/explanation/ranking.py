@@ -9,10 +9,11 @@ from numpy.typing import NDArray
 
 from clickvec.data import JudgedQuery
 from clickvec.evaluation.bm25 import BM25, describe_settings
-from clickvec.evaluation.judged_lists import evaluate, rank_lists
-from clickvec.evaluation.metrics import rank_order, with_relevant
+from clickvec.evaluation.measure import measure
+from clickvec.evaluation.metrics import CHOSEN_BY, rank_order
 from clickvec.evaluation.neural import Neural, stored_settings
 from clickvec.evaluation.result import Evaluation
+from clickvec.evaluation.test_set import TestSet
 from clickvec.explanation.contributions import METHODS
 from clickvec.explanation.side import Side
 from clickvec.explanation.why_not import WhyNot, why_not
@@ -20,7 +21,6 @@ from clickvec.model.encoder import Encoder
 from clickvec.progress import Progress
 
 BASELINE = "BM25"
-MEASURE = "NDCG@10"
 SAME = 1e-9  # values closer than this are equal
 
 
@@ -59,7 +59,7 @@ class Ranking:
     @property
     def against_baseline(self) -> tuple[int, int, int]:
         """The numbers of queries on which the model's NDCG@10 is higher than BM25's, equal, and lower."""
-        model, baseline = (self.evaluation.per_query(name, MEASURE) for name in self.evaluation.systems)
+        model, baseline = (self.evaluation.per_query(name, CHOSEN_BY) for name in self.evaluation.systems)
         signs = np.sign(np.round(model - baseline, 6)).tolist()
         return signs.count(1), signs.count(0), signs.count(-1)
 
@@ -74,7 +74,7 @@ class Ranking:
 
 def _missed_json(missed: Missed) -> dict[str, Any]:
     return {
-        "query_id": missed.query_id, "query": missed.query, MEASURE: missed.ndcg, BASELINE: missed.baseline,
+        "query_id": missed.query_id, "query": missed.query, CHOSEN_BY: missed.ndcg, BASELINE: missed.baseline,
         "titles": missed.titles,
         "above": {**missed.above._asdict(), "score": missed.why.first.score},
         "below": {**missed.below._asdict(), "score": missed.why.title.score},
@@ -95,17 +95,18 @@ def rank(
 
     BM25 has the settings that the model carries, if held-out clicks have tuned it.
     """
-    queries = with_relevant(judged)
+    test = TestSet.of_judged(judged)
+    queries = test.queries
     model = Neural(encoder, name if name != BASELINE else f"{name} (model)")
     corpus = [*titles, *(title for query in judged for title in query.titles)]
-    tuned = stored_settings([model])
-    evaluation = evaluate([model, BM25(corpus, name=BASELINE, **(tuned or {}))], judged, progress=progress)
-    values = evaluation.per_query(model.name, MEASURE)
-    baseline = evaluation.per_query(BASELINE, MEASURE)
+    tuned = stored_settings([encoder])
+    evaluation = measure([model, BM25(corpus, name=BASELINE, **(tuned or {}))], test, progress=progress)
+    values = evaluation.per_query(model.name, CHOSEN_BY)
+    baseline = evaluation.per_query(BASELINE, CHOSEN_BY)
     imperfect = [at for at in np.argsort(values, kind="stable").tolist() if values[at] < 100 - SAME]
     shown = imperfect[:worst]
     missed = []
-    for at, scored in zip(shown, rank_lists(model, [queries[at] for at in shown]), strict=True):
+    for at, scored in zip(shown, model.rank([queries[at] for at in shown]), strict=True):
         order = rank_order(scored.scores, scored.doc_ids).tolist()
         missed.append(_missed(encoder, queries[at], order, float(values[at]), float(baseline[at])))
     settings = describe_settings(tuned or {}) + (", tuned on held-out clicks" if tuned else "; not tuned")

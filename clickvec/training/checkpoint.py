@@ -19,10 +19,9 @@ import torch
 from torch import Tensor
 
 from clickvec.config import REMOVED, RENAMED, Recipe
-from clickvec.data import Judged
 from clickvec.data.dataset import Dataset
 from clickvec.errors import ClickvecError
-from clickvec.evaluation.held_out_clicks import Collection
+from clickvec.evaluation.test_set import TestSet
 from clickvec.model.folder import check_model_output
 from clickvec.storage import files
 from clickvec.storage.arrays import read_metadata, write_arrays
@@ -184,7 +183,7 @@ def check_indices(path: Path, tensors: Mapping[str, Tensor], ends: Mapping[str, 
             raise damaged(path, name)
 
 
-def name_data(data: Dataset, dev: Judged | Collection | None, teacher: Teacher | None = None) -> str:
+def name_data(data: Dataset, dev: TestSet | None, teacher: Teacher | None = None) -> str:
     """Return a hash of the data, the dev set and the vectors of the teacher."""
     digest = hashlib.sha256(json.dumps([data.trigrams, data.max_words, data.clicked_titles]).encode())
     for rows in (data.tokens, data.queries, data.titles, data.shown):
@@ -195,10 +194,8 @@ def name_data(data: Dataset, dev: Judged | Collection | None, teacher: Teacher |
         digest.update(np.ascontiguousarray(column).data)
     if teacher is not None:
         digest.update(teacher.fingerprint().encode())
-    if isinstance(dev, Collection):
-        clicked = [sorted(rows) for rows in dev.clicked]
-        digest.update(json.dumps([dev.queries, clicked, dev.catalogue.titles]).encode())
-        return digest.hexdigest()[:32]
-    for query in dev or ():
+    for query in dev.queries if dev else ():
         digest.update(json.dumps([query.query, query.doc_ids, query.titles, query.grades.tolist()]).encode())
+    if dev and dev.catalogue:
+        digest.update(json.dumps(dev.catalogue.titles).encode())
     return digest.hexdigest()[:32]

@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Iterable
+from itertools import chain
 from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Unpack
@@ -15,7 +16,7 @@ from clickvec.data.dataset import Dataset, Texts
 from clickvec.data.held_out import hold_out, hold_out_again
 from clickvec.data.parsing.source import Given
 from clickvec.errors import ClickvecError, check_type
-from clickvec.evaluation.held_out_clicks import Catalogue, Collection, collection
+from clickvec.evaluation.test_set import Catalogue, TestSet
 from clickvec.model.encoder import Encoder
 from clickvec.model.folder import Model, open_model
 from clickvec.progress import Progress
@@ -80,7 +81,7 @@ def continue_training(
         check_tuning(teacher, chosen.teacher_epochs)
     check_output_folder(out, resume, overwrite)
     pick_device(device)
-    dev: Collection | None
+    dev: TestSet | None
     texts: Texts | None = None
     titles, beside = titles_of(catalogue), out
     if isinstance(clicks, str | Path) and (Path(clicks) / "data.json").exists():
@@ -135,8 +136,8 @@ class NewParts(NamedTuple):
     """The new clicks to train on, what chooses the epoch, and what decides whether the new model is kept."""
 
     train: ClickLog
-    dev: Collection | None
-    tests: dict[str, Collection]
+    dev: TestSet | None
+    tests: dict[str, TestSet]
 
 
 def split_new(new: ClickLog, old: ClickLog | None, titles: Iterable[str] = ()) -> NewParts:
@@ -149,29 +150,24 @@ def split_new(new: ClickLog, old: ClickLog | None, titles: Iterable[str] = ()) -
     catalogue.add(new.shown.titles if new.shown else ())
     catalogue.add(titles)
     dev: list[ClickLog] = []
-    tests: dict[str, Collection] = {}
+    tests: dict[str, TestSet] = {}
     if old is not None:
         catalogue.add(old.titles)
         if held := hold_out(old):
             new = hold_out_again(new, held.dev.queries, held.test.queries).train
             dev.append(held.dev)
-            tests["held-out clicks of old days"] = collection(held.test, catalogue).sample(MOST_TEST)
+            tests["held-out clicks of old days"] = TestSet.of_clicks(held.test, catalogue).sample(MOST_TEST)
     if held := hold_out(new):
         new = held.train
         dev.append(held.dev)
-        tests["held-out clicks of new days"] = collection(held.test, catalogue).sample(MOST_TEST)
+        tests["held-out clicks of new days"] = TestSet.of_clicks(held.test, catalogue).sample(MOST_TEST)
     if not len(new):
         raise ClickvecError("every query of the new clicks was held out of the old ones, so there is nothing to learn")
-    queries: list[str] = []
-    clicked: list[frozenset[int]] = []
-    for part in dev:
-        found = collection(part, catalogue).sample(MOST_DEV)
-        queries += found.queries
-        clicked += found.clicked
-    return NewParts(new, Collection(tuple(queries), tuple(clicked), catalogue) if dev else None, tests)
+    chosen = [TestSet.of_clicks(part, catalogue).sample(MOST_DEV).queries for part in dev]
+    return NewParts(new, TestSet(tuple(chain.from_iterable(chosen)), catalogue) if dev else None, tests)
 
 
-def folder_tests(path: Path, titles: Iterable[str] = ()) -> tuple[Collection | None, dict[str, Collection]]:
+def folder_tests(path: Path, titles: Iterable[str] = ()) -> tuple[TestSet | None, dict[str, TestSet]]:
     """Return what a data folder holds out: what chooses the epoch, and what decides."""
     held = folder_parts(path, titles)
     return (None, {}) if held is None else (held[0], {"held-out clicks of the data folder": held[1]})

@@ -30,17 +30,16 @@ from clickvec.evaluation.fitting import (
     unmeasured,
     verdict,
 )
-from clickvec.evaluation.held_out_clicks import Catalogue, Collection, judged_collection
-from clickvec.evaluation.index_measures import measure_index
-from clickvec.evaluation.index_queries import MEASURES, index_queries
+from clickvec.evaluation.index_measures import index_rankers
+from clickvec.evaluation.measure import measure
+from clickvec.evaluation.metrics import MEASURES
 from clickvec.evaluation.result import CATALOGUE, Evaluation
+from clickvec.evaluation.test_set import Catalogue, TestSet, clicked_query
 from clickvec.evaluation.tuning import tune_bm25
 from clickvec.model.encoder import Encoder
 from clickvec.model.folder import Model
 from clickvec.progress import Progress
 from clickvec.search.index import Index
-from clickvec.text.tokens import canonical
-from clickvec.training.measuring import Dev
 
 log = logging.getLogger(__name__)
 
@@ -60,7 +59,7 @@ class LogTexts(NamedTuple):
 
 
 def fit_and_measure(
-    model: Model, data: Dataset, dev: Dev | None, test: Collection | None, texts: LogTexts | None,
+    model: Model, data: Dataset, dev: TestSet | None, test: TestSet | None, texts: LogTexts | None,
     train_fold: TrainFold, progress: Progress, start: Model | None = None,
 ) -> Model:  # fmt: skip
     """Return the model with the fusion that is best on dev, or cross-fitted, and with its figures.
@@ -69,8 +68,8 @@ def fit_and_measure(
     is that of `start`, the model that training has continued; without one, what is safe for so many clicks.
     """
     catalogue = _catalogue(data, dev, texts)
-    held_out = dev if dev is None or isinstance(dev, Collection) else judged_collection(dev, catalogue)
-    index = None if held_out is None else Index.build(Encoder(model), held_out.catalogue.titles)
+    held_out = dev if dev is None or dev.catalogue else TestSet.of_judged(dev.queries, catalogue)
+    index = None if held_out is None else Index.build(Encoder(model), catalogue.titles)
     queries = [] if index is None or held_out is None else _gather(index, held_out, MOST_QUERIES, progress)
     folds, searched = 0, catalogue
     if len(queries) < FEWEST_QUERIES and texts is not None and _can_be_folded(data, texts):
@@ -93,7 +92,7 @@ def fit_and_measure(
             log.info(told)
         if test is None and folds:
             model.training["held_out"] = _cross_validated(fitted, queries, len(searched.titles))
-    if index is not None and isinstance(dev, Collection) and test is not None:
+    if index is not None and dev is not None and dev.catalogue and test is not None:
         model.training["held_out"] = _figures(index, dev, test, progress)
     return model
 
@@ -122,17 +121,17 @@ def _different_queries(data: Dataset, texts: LogTexts | None) -> int:
     return len(np.unique(near_duplicate_groups(_queries(data, texts.texts))))
 
 
-def _catalogue(data: Dataset, dev: Dev | None, texts: LogTexts | None) -> Catalogue:
+def _catalogue(data: Dataset, dev: TestSet | None, texts: LogTexts | None) -> Catalogue:
     """Return the titles that are searched: those of dev, or of the log and the catalogue."""
-    if isinstance(dev, Collection):
+    if dev is not None and dev.catalogue:
         return dev.catalogue
     catalogue = Catalogue(() if texts is None else texts.texts.titles[: data.clicked_titles])
     catalogue.add(() if texts is None else texts.titles)
     return catalogue
 
 
-def _gather(index: Index, clicks: Collection, most: int, progress: Progress) -> list[FittedQuery]:
-    return gather(index, index_queries(index, clicks).present().sample(most), progress)
+def _gather(index: Index, clicks: TestSet, most: int, progress: Progress) -> list[FittedQuery]:
+    return gather(index, clicks.present().sample(most), progress)
 
 
 # --- folds -------------------------------------------------------------------------------------------------------
@@ -147,20 +146,20 @@ def _queries(data: Dataset, texts: Texts) -> list[str]:
     return list(texts.queries[: len(data.queries.offsets) - 1])
 
 
-def _folds(data: Dataset, texts: Texts, catalogue: Catalogue) -> Iterator[tuple[Dataset, Collection]]:
+def _folds(data: Dataset, texts: Texts, catalogue: Catalogue) -> Iterator[tuple[Dataset, TestSet]]:
     """Yield for each fold the data of the other folds, and its own clicks."""
     queries, titles = _queries(data, texts), texts.titles[: data.clicked_titles]
-    row = np.array([catalogue.row[canonical(title)] for title in titles], np.int64)
     fold_of = near_duplicate_groups(queries) % FOLDS
-    offsets = data.clicked.offsets
+    offsets, clicked = data.clicked.offsets, data.clicked.values
     for number in range(FOLDS):
         inside = np.flatnonzero((fold_of == number) & (data.clicked.lengths > 0)).tolist()
-        clicked = (row[data.clicked.values[offsets[query] : offsets[query + 1]]] for query in inside)
-        clicks = Collection(
-            tuple(queries[query] for query in inside), tuple(frozenset(rows.tolist()) for rows in clicked),
-            catalogue,
-        )  # fmt: skip
-        yield _only(data, fold_of[data.pair_query] != number), clicks
+        clicks = tuple(
+            clicked_query(
+                queries[query], (titles[row] for row in clicked[offsets[query] : offsets[query + 1]].tolist())
+            )
+            for query in inside
+        )
+        yield _only(data, fold_of[data.pair_query] != number), TestSet(clicks, catalogue)
 
 
 def _only(data: Dataset, kept: NDArray[np.bool_]) -> Dataset:
@@ -176,15 +175,15 @@ def _only(data: Dataset, kept: NDArray[np.bool_]) -> Dataset:
 # --- figures -----------------------------------------------------------------------------------------------------
 
 
-def _figures(index: Index, dev: Collection, test: Collection, progress: Progress) -> dict[str, Any]:
+def _figures(index: Index, dev: TestSet, test: TestSet, progress: Progress) -> dict[str, Any]:
     """Measure a model on test: alone, in hybrid search, beside the words of an index and BM25 that is tuned on dev.
 
     Return plain values for the model card.
     """
-    bm25, settings = tune_bm25(dev, progress)
+    bm25, settings = tune_bm25(dev, progress=progress)
     bm25.name = "BM25 (tuned)"
-    result = measure_index(index, index_queries(index, test), bm25, progress, modes=("vectors", "hybrid", "words"))
-    return _as_json(result, len(test.catalogue.titles)) | {"bm25": settings}
+    result = measure([*index_rankers(index, ("vectors", "hybrid", "words")), bm25], test, progress=progress)
+    return _as_json(result, len(index)) | {"bm25": settings}
 
 
 def _cross_validated(fitted: FittedFusion, queries: list[FittedQuery], titles: int) -> dict[str, Any]:

@@ -6,14 +6,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from clickvec.config import Recipe
-from clickvec.evaluation.held_out_clicks import Collection, measure
-from clickvec.evaluation.judged_lists import evaluate
+from clickvec.evaluation.measure import measure
 from clickvec.evaluation.neural import Neural
 from clickvec.evaluation.significance import randomisation_test
+from clickvec.evaluation.test_set import TestSet
 from clickvec.model.encoder import Encoder
 from clickvec.model.folder import Model
 from clickvec.progress import Progress
-from clickvec.training.measuring import Dev
 
 log = logging.getLogger(__name__)
 SIGNIFICANT = 0.05
@@ -23,7 +22,7 @@ class Start(NamedTuple):
     """Where a run starts: a model, and the clicks, by name, on which the new model may not be worse."""
 
     model: Model
-    tests: Mapping[str, Dev]
+    tests: Mapping[str, TestSet]
 
 
 def has_choice(recipe: Recipe) -> bool:
@@ -63,9 +62,9 @@ def first_recipe(model: Model) -> dict[str, Any]:
     return dict(continued.get("first_recipe") or model.training.get("recipe") or {})
 
 
-def _compare(name: str, test: Dev, old: Model, new: Model, progress: Progress) -> dict[str, Any]:
+def _compare(name: str, test: TestSet, old: Model, new: Model, progress: Progress) -> dict[str, Any]:
     systems = [Neural(Encoder(old), "before"), Neural(Encoder(new), "now")]
-    result = measure(systems, test, progress) if isinstance(test, Collection) else evaluate(systems, test)
+    result = measure(systems, test, progress=progress)
     before, now = (result.per_query(system, "NDCG@10") for system in ("before", "now"))
     return {
         "on": name, "queries": len(now), "before": float(before.mean()), "now": float(now.mean()),

@@ -6,10 +6,8 @@ import logging
 from clickvec.config import Recipe
 from clickvec.data.dataset import Dataset
 from clickvec.errors import ClickvecError
-from clickvec.evaluation.held_out_clicks import Collection
-from clickvec.evaluation.metrics import with_relevant
+from clickvec.evaluation.test_set import TestSet
 from clickvec.text.trigrams import count_units, is_whole_word
-from clickvec.training.measuring import Dev
 
 log = logging.getLogger(__name__)
 
@@ -22,7 +20,7 @@ def with_words_of(data: Dataset, recipe: Recipe) -> Recipe:
     return dataclasses.replace(recipe, whole_words=False)
 
 
-def check_inputs(data: Dataset, recipe: Recipe, dev: Dev | None) -> None:
+def check_inputs(data: Dataset, recipe: Recipe, dev: TestSet | None) -> None:
     """Refuse what would only fail, or mislead, an hour later."""
     if data.max_words != recipe.max_words:
         raise ClickvecError(
@@ -42,5 +40,5 @@ def check_inputs(data: Dataset, recipe: Recipe, dev: Dev | None) -> None:
         )
     if recipe.patience and dev is None:
         raise ClickvecError("patience needs a dev set; add --dev")
-    if dev is not None and not isinstance(dev, Collection) and not with_relevant(dev):
+    if dev is not None and not dev.queries:
         raise ClickvecError("the dev set has no query with a relevant title (grade 1 or more), so it measures nothing")

@@ -25,7 +25,7 @@ from clickvec.config import Recipe
 from clickvec.data import dataset
 from clickvec.data.dataset import Dataset
 from clickvec.errors import ClickvecError, Interrupted
-from clickvec.evaluation.held_out_clicks import Collection
+from clickvec.evaluation.test_set import TestSet
 from clickvec.model import folder
 from clickvec.model.folder import Model
 from clickvec.progress import Progress, ignore
@@ -39,7 +39,7 @@ from clickvec.training.distillation import weigh_teacher
 from clickvec.training.fusing import LogTexts, fit_and_measure
 from clickvec.training.gate import Start, decide, has_choice
 from clickvec.training.input_checks import check_inputs, with_words_of
-from clickvec.training.measuring import Dev, describe_epoch, dev_scores
+from clickvec.training.measuring import describe_epoch, dev_scores
 from clickvec.training.negatives import Ids, Sampler
 from clickvec.training.towers import TowerPair, make_batch
 from clickvec.training.update import Seed, unit
@@ -54,7 +54,7 @@ SHUFFLE, MINE = 2, 4
 
 
 def run_training(
-    data: Dataset, recipe: Recipe, out: str | Path, *, dev: Dev | None = None, test: Collection | None = None,
+    data: Dataset, recipe: Recipe, out: str | Path, *, dev: TestSet | None = None, test: TestSet | None = None,
     texts: LogTexts | None = None, device: str = "auto", resume: bool = False, overwrite: bool = False,
     source: str = "", progress: Progress | None = None, start: Start | None = None, teacher: Teacher | None = None,
     workers: Workers = ALONE,
@@ -108,7 +108,7 @@ class Run:
     """One training run: towers, updater, sampler, and how far it is."""
 
     def __init__(
-        self, data: Dataset, recipe: Recipe, run_folder: Path, dev: Dev | None = None,
+        self, data: Dataset, recipe: Recipe, run_folder: Path, dev: TestSet | None = None,
         device: torch.device = torch.device("cpu"), source: str = "", progress: Progress = ignore,  # noqa: B008
         stop: threading.Event | None = None, start: Start | None = None, teacher: Teacher | None = None,
         workers: Workers = ALONE, is_part: bool = False,
@@ -306,7 +306,7 @@ class Run:
             about["teacher"] = self._taught
         return Model(recipe.tower_shape(), recipe.shared_tower, recipe.max_words, self.data.trigrams, arrays, about)
 
-    def finish(self, out: Path, test: Collection | None = None, texts: LogTexts | None = None) -> None:
+    def finish(self, out: Path, test: TestSet | None = None, texts: LogTexts | None = None) -> None:
         """Write the model to keep, with the history of the whole run, its fusion and the figures on test."""
         if self._kept_epoch() == self.state.epoch:
             arrays = self.towers.to_arrays()

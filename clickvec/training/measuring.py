@@ -5,24 +5,22 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from clickvec.data import ClickLog, Judged, data_folder
+from clickvec.data import ClickLog, data_folder
 from clickvec.data.dataset import Dataset, Texts
 from clickvec.data.held_out import fewest_queries, hold_out
-from clickvec.evaluation.held_out_clicks import MOST_DEV, Catalogue, Collection, collection, measure
-from clickvec.evaluation.judged_lists import evaluate
+from clickvec.evaluation.measure import measure
 from clickvec.evaluation.neural import Neural
 from clickvec.evaluation.result import p_text
+from clickvec.evaluation.test_set import MOST_DEV, Catalogue, TestSet
 from clickvec.model.encoder import Encoder
 from clickvec.model.folder import Model
 
 log = logging.getLogger(__name__)
 
-Dev = Judged | Collection  # what chooses the epoch: judged lists, or searches of the whole catalogue
-
 
 def hold_out_clicks(
     clicks: ClickLog, prepare: Callable[[ClickLog], tuple[Dataset, Texts]], titles: Iterable[str] = ()
-) -> tuple[tuple[Dataset, Texts], Collection | None, Collection | None]:
+) -> tuple[tuple[Dataset, Texts], TestSet | None, TestSet | None]:
     """Hold two parts of the clicks out of training, and prepare the rest. Return the data, dev and test.
 
     The catalogue is `titles`, those of the data and those of both parts: the same as for a data folder that holds these
@@ -37,10 +35,10 @@ def hold_out_clicks(
         return prepare(clicks), None, None
     by = "the latest ones" if clicks.times is not None else "by a hash of their words"
     prepared = prepare(held.train)
-    return prepared, *_collections(held.dev, held.test, Catalogue(prepared[1].titles[:]), titles, by)
+    return prepared, *_test_sets(held.dev, held.test, Catalogue(prepared[1].titles[:]), titles, by)
 
 
-def folder_parts(path: Path, titles: Iterable[str] = ()) -> tuple[Collection, Collection] | None:
+def folder_parts(path: Path, titles: Iterable[str] = ()) -> tuple[TestSet, TestSet] | None:
     """Return what a data folder holds out, dev and test, over its titles and more; None if it holds nothing out."""
     held = data_folder.load_held_out(path)
     if held is None:
@@ -49,7 +47,7 @@ def folder_parts(path: Path, titles: Iterable[str] = ()) -> tuple[Collection, Co
         )
         return None
     dev, test, own_titles = held
-    return _collections(dev, test, Catalogue(own_titles), titles, "as prepare did")
+    return _test_sets(dev, test, Catalogue(own_titles), titles, "as prepare did")
 
 
 def warn_of_held_out(path: Path) -> None:
@@ -61,16 +59,16 @@ def warn_of_held_out(path: Path) -> None:
         )  # fmt: skip
 
 
-def _collections(
+def _test_sets(
     dev: ClickLog, test: ClickLog, catalogue: Catalogue, titles: Iterable[str], by: str
-) -> tuple[Collection, Collection]:
+) -> tuple[TestSet, TestSet]:
     """Return dev and test over one catalogue, and say how large they are.
 
     Titles that match equally well are ranked in their order, so it is that of an index: the catalogue, then others.
     """
     own, catalogue = catalogue, Catalogue(titles)
     catalogue.add(own.titles)
-    both = collection(dev, catalogue), collection(test, catalogue)
+    both = TestSet.of_clicks(dev, catalogue), TestSet.of_clicks(test, catalogue)
     log.info(
         "Held out %s queries to choose the epoch and %s to measure, %s. Each search is over %s titles.",
         *(f"{len(part.queries):,}" for part in both), by, f"{len(catalogue.titles):,}",
@@ -78,10 +76,9 @@ def _collections(
     return both
 
 
-def dev_scores(model: Model, dev: Dev) -> dict[str, float]:
-    """Measure a model on dev. NDCG@10 is always among the measures."""
-    ranker = Neural(Encoder(model), "dev")
-    result = measure([ranker], dev.sample(MOST_DEV)) if isinstance(dev, Collection) else evaluate([ranker], dev)
+def dev_scores(model: Model, dev: TestSet) -> dict[str, float]:
+    """Measure a model on dev, of many searches on a random sample. NDCG@10 is always among the measures."""
+    result = measure([Neural(Encoder(model), "dev")], dev if dev.catalogue is None else dev.sample(MOST_DEV))
     return dict(zip(result.measures, result.means[0].tolist(), strict=True))
 
 

@@ -16,7 +16,7 @@ from clickvec.data.dataset import Dataset, Texts
 from clickvec.data.parsing.given_table import is_table
 from clickvec.data.parsing.source import Given, as_path
 from clickvec.errors import ClickvecError, check_type
-from clickvec.evaluation.held_out_clicks import Collection
+from clickvec.evaluation.test_set import TestSet
 from clickvec.model.encoder import Encoder
 from clickvec.progress import Progress
 from clickvec.teacher.opening import Named, check_source, check_tuning, open_teacher
@@ -26,7 +26,7 @@ from clickvec.training.device import pick_device
 from clickvec.training.fine_tuning import Tuning
 from clickvec.training.fusing import LogTexts
 from clickvec.training.loop import run_training
-from clickvec.training.measuring import Dev, folder_parts, hold_out_clicks, warn_of_held_out
+from clickvec.training.measuring import folder_parts, hold_out_clicks, warn_of_held_out
 from clickvec.training.tuned_teacher import open_tuned
 
 log = logging.getLogger(__name__)
@@ -41,7 +41,7 @@ def train(
     /,
     out: str | Path,
     *,
-    dev: Judged | Given | None = HELD_OUT,
+    dev: Judged | TestSet | Given | None = HELD_OUT,
     catalogue: Iterable[str] | Given = (),
     teacher: Teacher | Named | None = None,
     recipe: str | Recipe = "default",
@@ -89,8 +89,8 @@ def train(
     if teacher and not isinstance(teacher, Teacher):
         check_tuning(teacher, chosen.teacher_epochs)
     pick_device(device)
-    measured: Dev | None = None
-    test: Collection | None = None
+    measured: TestSet | None = None
+    test: TestSet | None = None
     texts: Texts | None = None
     titles, beside, is_held_out = titles_of(catalogue), out, isinstance(dev, str) and dev == HELD_OUT
     if isinstance(clicks, str | Path) and (Path(clicks) / "data.json").exists():
@@ -122,12 +122,14 @@ def train(
     return Encoder(model, out.resolve())
 
 
-def _read_dev(dev: Judged | Given | None) -> Dev | None:
-    """Return a judged set that is given as a file, a table, or as it is."""
-    if dev is not None and not isinstance(dev, str | PathLike) and not isinstance(dev, Iterable):
+def _read_dev(dev: Judged | TestSet | Given | None) -> TestSet | None:
+    """Return the test set of a judged set, which is given as a file, a table, or as it is."""
+    if dev is None or isinstance(dev, TestSet):
+        return dev
+    if not isinstance(dev, str | PathLike | Iterable):
         as_path(dev)  # says what can be given
-    is_read = dev is None or not (isinstance(dev, str | PathLike) or is_table(dev))
-    return cast("Dev | None", dev) if is_read else read_judged(dev)
+    is_file = isinstance(dev, str | PathLike) or is_table(dev)
+    return TestSet.of_judged(read_judged(dev) if is_file else cast("Judged", dev))
 
 
 def read_if_exists(if_exists: str) -> tuple[bool, bool]:

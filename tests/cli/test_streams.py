@@ -15,7 +15,7 @@ from tiny import TEXTS, tiny_model
 from clickvec import Encoder, Index
 from clickvec.cli import streams, verbs
 from clickvec.cli.bar import Bar
-from clickvec.evaluation import judged_lists
+from clickvec.evaluation.ranker import Ranker
 from clickvec.model.folder import open_model
 from clickvec.text.printable import is_terminal
 
@@ -169,7 +169,7 @@ def test_a_pipe_that_is_not_stdout_is_an_error(
     def broken(*_: object, **__: object) -> None:
         raise BrokenPipeError(32, "Broken pipe")
 
-    monkeypatch.setattr(judged_lists, "rank_lists", broken)
+    monkeypatch.setattr(Ranker, "rank", broken)
     done = run("evaluate", model, "--judged", judged, "--run", tmp_path / "run")
     assert (done.status, done.out) == (1, "")
     assert sentence(done.err) == "Broken pipe"

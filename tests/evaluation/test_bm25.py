@@ -1,6 +1,7 @@
 """BM25 over each kind of tokens, against its definition, and as the search by words of an index."""
 
 import math
+from collections.abc import Sequence
 from typing import get_args
 
 import numpy as np
@@ -9,9 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tiny import tiny
 
+from clickvec.data import JudgedQuery
 from clickvec.errors import ClickvecError
 from clickvec.evaluation.bm25 import BM25, Tokens
 from clickvec.evaluation.ranker import Ranker
+from clickvec.evaluation.test_set import Catalogue
 from clickvec.model.encoder import Encoder
 from clickvec.search.index import Index
 from clickvec.text.lexical_tokens import TokenKind, tokenise
@@ -20,6 +23,10 @@ KINDS: tuple[TokenKind, ...] = get_args(TokenKind)
 TITLES = ["The red car", "red red wine", "Two blue cars", "हिन्दी गीत", "上海 hotels", "", "!?"]
 
 texts = st.lists(st.sampled_from(["red", "car", "cars", "the", "Blue", "हिन्दी", "上海", "!"]), max_size=6).map(" ".join)
+
+
+def asked(queries: Sequence[str]) -> list[JudgedQuery]:
+    return [JudgedQuery(query, query, (), (), np.zeros(0, np.int64)) for query in queries]
 
 
 def test_unknown_tokens_are_refused() -> None:
@@ -119,11 +126,9 @@ def test_bm25_scores_like_bm25s(tokens: TokenKind, corpus: list[str], query: str
 def test_bm25_is_the_search_by_words_of_an_index(titles: list[str], queries: list[str]) -> None:
     index = Index.build(Encoder(tiny()), titles)
     queries = [*queries, "cra", "bluee car", "redcar"]  # corrected, and split
-    ids = [f"{row:02}" for row in range(len(titles))]
-    found = BM25(titles).search(queries, ids, titles, 5, None)
-    for query, hits, keys in zip(queries, index.search(queries, k=100, mode="words"), found, strict=True):
-        order = sorted(hits, key=lambda hit: (-hit.score, -int(hit.id)))[:5]
-        assert keys == [ids[int(hit.id)] for hit in order]
+    found = BM25(titles).search(asked(queries), Catalogue(titles, ids=range(len(titles))), 5, None)
+    for query, hits, keys in zip(queries, index.search(queries, k=5, mode="words"), found, strict=True):
+        assert keys == [hit.id for hit in hits]
         scores = BM25(titles).score(query, [hit.title for hit in hits])
         assert scores.tolist() == pytest.approx([hit.score for hit in hits])
 
@@ -137,12 +142,16 @@ def test_bm25_is_the_search_by_words_of_an_index(titles: list[str], queries: lis
 def test_bm25_finds_what_scoring_every_title_finds(
     corpus: list[str], absent: list[str], queries: list[str], k: int
 ) -> None:
-    ranker, ids = BM25([*absent, *corpus]), [f"t{number}" for number in range(len(corpus))]
-    expected = Ranker.search(ranker, queries, ids, corpus, k, None)
-    assert ranker.search(queries, ids, corpus, k, None) == expected
+    titles = list(dict.fromkeys(corpus))
+    ranker, catalogue = BM25([*absent, *titles], tokens="words"), Catalogue(titles, ids=range(len(titles)))
+    rows = {title: row for row, title in enumerate(dict.fromkeys([*absent, *titles]))}
+    in_order = Catalogue(
+        sorted(titles, key=rows.__getitem__), ids=sorted(range(len(titles)), key=lambda at: rows[titles[at]])
+    )
+    assert ranker.search(asked(queries), catalogue, k, None) == Ranker.search(ranker, asked(queries), in_order, k, None)
 
 
 def test_a_search_reports_its_progress() -> None:
     told = []
-    BM25(["red car"]).search(["car"], ["a"], ["red car"], 1, lambda *args: told.append(args[:3]))
+    BM25(["red car"]).search(asked(["car"]), Catalogue(["red car"]), 1, lambda *args: told.append(args[:3]))
     assert told == [("searching with BM25", 0, 1), ("searching with BM25", 1, 1)]

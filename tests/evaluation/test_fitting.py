@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from clickvec.evaluation.fitting import FittedQuery, choose, compare, measure_scores, reliability, verdict
-from clickvec.evaluation.index_queries import values_of
 from clickvec.evaluation.logistic_fit import LEAST_CODES, NAMES, PRIOR, fit_clicks, fit_logistic
+from clickvec.evaluation.metrics import values_of
 from clickvec.search.fusion import CLICK_FACTS, Candidates, Fusion, logistic
 
 PRIOR_WEIGHTS = np.array([PRIOR.get(name, 0.0) for name in NAMES])

@@ -13,9 +13,10 @@ from clickvec.data import ClickLog, JudgedQuery
 from clickvec.evaluation import fitting
 from clickvec.evaluation.bm25 import BM25
 from clickvec.evaluation.fitting import use_best_fusion
-from clickvec.evaluation.held_out_clicks import Catalogue, Collection
-from clickvec.evaluation.index_measures import Hybrid, measure_index
-from clickvec.evaluation.index_queries import index_queries
+from clickvec.evaluation.index_measures import IndexRanker, index_rankers, index_test_set
+from clickvec.evaluation.measure import measure
+from clickvec.evaluation.metrics import gains_of
+from clickvec.evaluation.test_set import Catalogue, TestSet
 from clickvec.model.encoder import Encoder
 from clickvec.render.terminal.fusion_text import report_lines
 from clickvec.search.fusion import Fusion
@@ -36,47 +37,50 @@ def judged(*rows: tuple[str, str, int], query: str = "pizza") -> JudgedQuery:
 
 
 def test_a_judged_set_with_ids_of_the_index_is_matched_by_id(index: Index) -> None:
-    queries = index_queries(
+    queries = index_test_set(
         index, [judged(("b", "best pizza", 2), ("zz", "y", 1), ("c", "A car", 0)), judged(("a", "x", 0))]
     )
-    assert queries.by_id
-    assert queries.queries[0].gains == {"b": 3.0, "zz": 1.0}
+    assert queries.catalogue is not None
+    assert queries.catalogue.has_ids
+    assert gains_of(queries.queries[0]) == {"b": 3.0, "zz": 1.0}
     assert (queries.left_out, queries.absent) == (1, 1)
 
 
 def test_other_ids_are_matched_by_the_words_of_the_title(index: Index) -> None:
-    queries = index_queries(index, [judged(("17", "BEST pizza", 1), ("18", "no such title", 1))])
-    assert not queries.by_id
-    assert queries.queries[0].gains == {"best pizza": 1.0, "no such title": 1.0}
+    queries = index_test_set(index, [judged(("17", "BEST pizza", 1), ("18", "no such title", 1))])
+    assert queries.catalogue is not None
+    assert not queries.catalogue.has_ids
+    assert gains_of(queries.queries[0]) == {"best pizza": 1.0, "no such title": 1.0}
     assert queries.absent == 1
 
 
 def test_an_id_that_means_another_title_by_chance_is_no_id_of_the_index(index: Index) -> None:
-    queries = index_queries(index, [judged(("c", "best pizza", 1), ("17", "blue tea", 1))])  # c is a car in the index
-    assert not queries.by_id
+    queries = index_test_set(index, [judged(("c", "best pizza", 1), ("17", "blue tea", 1))])  # c is a car in the index
+    assert queries.catalogue is not None
+    assert not queries.catalogue.has_ids
     assert queries.absent == 0
 
 
 def test_clicks_are_matched_by_words_and_merged_by_query(index: Index) -> None:
     log = ClickLog(["Pizza", "pizza ", "tea"], ["best pizza", "a car", "gone"], np.ones(3))
-    queries = index_queries(index, log)
-    assert [(query.text, dict(query.gains)) for query in queries.queries] == [
+    queries = index_test_set(index, log)
+    assert [(query.query, gains_of(query)) for query in queries.queries] == [
         ("Pizza", {"best pizza": 1.0, "a car": 1.0}),
         ("tea", {"gone": 1.0}),
     ]
-    assert [query.text for query in queries.present().queries] == ["Pizza"]
+    assert [query.query for query in queries.present().queries] == ["Pizza"]
 
 
 def test_nothing_to_measure_is_told(index: Index) -> None:
     with pytest.raises(ClickvecError, match="none of the 1 queries has a relevant title"):
-        index_queries(index, [judged(("a", "x", 0))])
+        index_test_set(index, [judged(("a", "x", 0))])
     with pytest.raises(ClickvecError, match="none of the relevant titles"):
-        index_queries(index, ClickLog(["tea"], ["gone"], np.ones(1)))
+        index_test_set(index, ClickLog(["tea"], ["gone"], np.ones(1)))
 
 
 def test_measures_of_each_mode_and_of_a_baseline(index: Index) -> None:
     log = ClickLog(["best pizza", "wine"], ["best pizza", "red wine"], np.ones(2))
-    result = measure_index(index, index_queries(index, log), BM25(TITLES))
+    result = measure([*index_rankers(index), BM25(TITLES)], index_test_set(index, log))
     assert result.systems == ("hybrid", "words", "vectors", "BM25")
     assert result.measures == ("MRR@10", "Recall@100", "NDCG@10")
     assert result.mean("words", "MRR@10") == result.mean("BM25", "MRR@10") == 100
@@ -88,7 +92,7 @@ def test_the_score_of_a_text_is_that_of_the_same_title_in_the_index(index: Index
         hits = index.search(query, k=10)
         scores = index.scores(query, [hit.title for hit in hits])
         assert scores.tolist() == pytest.approx([hit.score for hit in hits], abs=1e-6)
-        assert Hybrid(index).score(query, [hit.title for hit in hits]).tolist() == scores.tolist()
+        assert IndexRanker(index).score(query, [hit.title for hit in hits]).tolist() == scores.tolist()
     assert index.scores("pizza", []).shape == (0,)
 
 
@@ -98,8 +102,8 @@ def test_a_fitted_fusion_is_stored_in_the_index_with_its_report(
     monkeypatch.setattr(fitting, "FEWEST_QUERIES", 4)
     titles = [f"{one} {other}" for one in WORDS for other in WORDS if one != other]
     index = Index.build(Encoder(tiny()), titles)
-    clicked = tuple(frozenset({row}) for row in range(0, len(titles), 3))
-    collection = Collection(tuple(titles[min(rows)] for rows in clicked), clicked, Catalogue(titles))
+    clicked = titles[::3]
+    collection = TestSet.of_clicks(ClickLog(clicked, clicked, np.ones(len(clicked))), Catalogue(titles))
     fitted = use_best_fusion(index, collection)
     assert index.fusion == fitted.fusion
     index.save(tmp_path / "index")
@@ -116,8 +120,8 @@ def test_a_fitted_fusion_is_stored_in_the_index_with_its_report(
 def test_on_few_queries_an_index_is_only_changed_for_what_is_clearly_better(tmp_path: Path) -> None:
     titles = [f"{one} {other}" for one in WORDS for other in WORDS if one != other]
     index = Index.build(Encoder(tiny()), titles)
-    clicked = tuple(frozenset({row}) for row in range(0, len(titles), 3))  # the titles themselves: words find them all
-    collection = Collection(tuple(titles[min(rows)] for rows in clicked), clicked, Catalogue(titles))
+    clicked = titles[::3]  # the titles themselves: words find them all
+    collection = TestSet.of_clicks(ClickLog(clicked, clicked, np.ones(len(clicked))), Catalogue(titles))
     fitted = use_best_fusion(index, collection)
     assert index.fusion == fitted.fusion == Fusion.words()
     index.save(tmp_path / "index")

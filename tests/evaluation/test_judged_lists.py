@@ -14,10 +14,11 @@ import clickvec
 from clickvec.data import JudgedQuery, Title, read_clicks, read_judged
 from clickvec.errors import ClickvecError
 from clickvec.evaluation.bm25 import BM25
-from clickvec.evaluation.judged_lists import evaluate, rank_lists
+from clickvec.evaluation.evaluate import evaluate
 from clickvec.evaluation.metrics import write_run
 from clickvec.evaluation.neural import Neural
 from clickvec.evaluation.ranker import Ranker
+from clickvec.evaluation.test_set import Catalogue
 from clickvec.lab.other_systems.hybrid import Mixture, ReciprocalRank
 from clickvec.model.encoder import Encoder
 from clickvec.progress import Progress
@@ -85,11 +86,11 @@ def test_json() -> None:
 
 def test_equal_titles_get_equal_scores() -> None:
     query = judged_query("1", ["x", "y", "x", "x", "y"], [1, 0, 0, 1, 0])
-    scores = rank_lists(RowNoise(), [query])[0].scores
+    scores = RowNoise().rank([query])[0].scores
     assert scores.tolist() == [0, 1, 0, 0, 1]
     assert scores.dtype == np.float32
     ranker = ByLength()
-    rank_lists(ranker, [query])
+    ranker.rank([query])
     assert ranker.seen == [["x", "y"]]
     # All tie: doc_id descending puts 1-4 first, which is not relevant, and 1-3 second, which is.
     tie = judged_query("1", ["x"] * 5, [1, 0, 0, 1, 0])
@@ -97,7 +98,7 @@ def test_equal_titles_get_equal_scores() -> None:
 
 
 def test_run_holds_every_query(tmp_path: Path) -> None:
-    rankings = rank_lists(ByLength(), JUDGED)
+    rankings = ByLength().rank(JUDGED)
     assert [ranking.query_id for ranking in rankings] == ["1", "2", "3"]
     write_run(tmp_path / "run", rankings, tag="length")
     assert (tmp_path / "run").read_text().splitlines()[0] == "1 Q0 1-2 1 3 length"
@@ -123,7 +124,7 @@ def test_mistakes_are_named() -> None:
     nan = error_of(lambda: evaluate([Faulty([0, math.nan, 1])], JUDGED))
     assert all(part in nan for part in ("faulty", "NaN", "3 titles", "query_id 1", "'red car'"))
     assert "shape (1,)" in error_of(lambda: evaluate([Faulty([0])], JUDGED))
-    assert "length, length" in error_of(lambda: evaluate([ByLength(), ByLength()], JUDGED))
+    assert "same name (length)" in error_of(lambda: evaluate([ByLength(), ByLength()], JUDGED))
     assert "grade 1 or more" in error_of(lambda: evaluate([ByLength()], JUDGED[2:]))
     assert "NDCG@0" in error_of(lambda: evaluate([ByLength()], JUDGED, cutoffs=(0,)))
     unknown = error_of(lambda: evaluate([ByLength()], JUDGED).per_query("length", "NDCG@7"))
@@ -142,9 +143,9 @@ class Finds(ByLength):
         self.results, self.asked = results, list[object]()
 
     def search(
-        self, queries: Sequence[str], ids: Sequence[str], titles: Sequence[str], k: int, progress: Progress | None
+        self, queries: Sequence[JudgedQuery], catalogue: Catalogue, k: int, progress: Progress | None
     ) -> Sequence[Sequence[str]]:
-        self.asked.append((list(queries), list(ids), list(titles), k))
+        self.asked.append(([query.query for query in queries], list(catalogue.entries), catalogue.titles, k))
         return self.results
 
 
@@ -199,13 +200,13 @@ def test_neural() -> None:
 def test_a_model_scores_titles_read_ahead_as_it_scores_them_one_query_at_a_time(
     trained: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("clickvec.evaluation.judged_lists.TITLES_AT_ONCE", 7)
+    monkeypatch.setattr("clickvec.evaluation.ranker.TITLES_AT_ONCE", 7)
     ranker = Neural(Encoder.load(trained), "model")
     titles = ["Cheap flights", "cheap  FLIGHTS", "", "pizza in berlin", "日本", "flights of pizza"]
     queries = [judged_query(str(k), titles[k:], [1] * len(titles[k:]), query=titles[k]) for k in range(5)]
-    for query, ranking in zip(queries, rank_lists(ranker, queries), strict=True):
+    for query, ranking in zip(queries, ranker.rank(queries), strict=True):
         np.testing.assert_allclose(ranking.scores, ranker.score(query.query, query.titles), atol=1e-6)
-    first = rank_lists(ranker, queries)[0].scores
+    first = ranker.rank(queries)[0].scores
     assert first[0] == first[1]  # the same words, to the last bit
 
 
@@ -232,15 +233,16 @@ class Counting(FirstLetters):
 def test_titles_of_all_queries_are_encoded_at_once_whatever_wraps_the_model(wrap: Callable[[Ranker], Ranker]) -> None:
     encoder = Counting()
     ranker = wrap(toy_model(encoder))
-    rankings = rank_lists(ranker, JUDGED)
+    rankings = ranker.rank(JUDGED)
     assert encoder.calls == 1
     for query, ranking in zip(JUDGED, rankings, strict=True):
         assert ranking.scores.tolist() == ranker.score(query.query, query.titles).tolist()
 
 
 def test_a_search_over_a_catalogue_finds_what_scores_above_zero() -> None:
-    ranker = BM25(["ax", "bx ax", "cx"])
-    assert ranker.search(["ax"], ["1", "2", "3"], ["ax", "bx ax", "cx"], 2, None) == [["1", "2"]]
+    titles = ["ax", "bx ax", "cx"]
+    asked = JudgedQuery("1", "ax", (), (), np.zeros(0, np.int64))
+    assert BM25(titles).search([asked], Catalogue(titles, ids="123"), 2, None) == [["1", "2"]]
 
 
 @pytest.mark.skipif(not (MSRD / "dev.tsv.gz").exists(), reason="the real data is not on this machine")
@@ -248,7 +250,7 @@ def test_bm25_on_real_movies() -> None:
     dev = read_judged(MSRD / "dev.tsv.gz")
     corpus = [title for query in dev for title in query.titles] + read_clicks(MSRD / "clicks.tsv.gz").titles
     means = evaluate([BM25(corpus)], dev).means[0]
-    assert means.tolist() == pytest.approx([77.9, 80.0, 84.3], abs=0.7)
+    assert means.tolist() == pytest.approx([78.7, 81.1, 85.0], abs=0.7)
 
 
 # --- the public function -----------------------------------------------------------------------------------------

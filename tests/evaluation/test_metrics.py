@@ -10,10 +10,11 @@ import pytest
 import pytrec_eval
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import ArrayLike
 
 from clickvec.data import JudgedQuery, read_qrels
 from clickvec.errors import ClickvecError
-from clickvec.evaluation.judged_lists import evaluate, rank_lists
+from clickvec.evaluation.evaluate import evaluate
 from clickvec.evaluation.metrics import (
     Ranking,
     ndcg,
@@ -32,15 +33,21 @@ def judged_query(grades: list[int], query_id: str = "q", ids: tuple[str, ...] | 
     return JudgedQuery(query_id, "a query", doc_ids, doc_ids, np.array(grades))
 
 
+def ndcg_of(grades: ArrayLike, k: int) -> float:
+    """Return NDCG@k of titles with these grades, in ranked order."""
+    gains = np.exp2(np.asarray(grades, np.float64)) - 1
+    return ndcg(gains, gains, k)
+
+
 def test_ndcg_by_hand() -> None:
     # ranked 0, 2, 1: (3 / log2 3 + 1 / log2 4) / (3 / log2 2 + 1 / log2 3)
-    assert ndcg([0, 2, 1], 3) == pytest.approx((3 / math.log2(3) + 0.5) / (3 + 1 / math.log2(3)))
-    assert ndcg([0, 2, 1], 1) == 0.0
-    assert ndcg([1, 2], 1) == pytest.approx(1 / 3)
-    assert ndcg([2, 1, 0], 10) == 1.0
-    assert ndcg([0, 0], 3) == 0.0
-    assert ndcg([], 3) == 0.0
-    assert ndcg([0, 50], 2) == pytest.approx(1 / math.log2(3))
+    assert ndcg_of([0, 2, 1], 3) == pytest.approx((3 / math.log2(3) + 0.5) / (3 + 1 / math.log2(3)))
+    assert ndcg_of([0, 2, 1], 1) == 0.0
+    assert ndcg_of([1, 2], 1) == pytest.approx(1 / 3)
+    assert ndcg_of([2, 1, 0], 10) == 1.0
+    assert ndcg_of([0, 0], 3) == 0.0
+    assert ndcg_of([], 3) == 0.0
+    assert ndcg_of([0, 50], 2) == pytest.approx(1 / math.log2(3))
 
 
 def test_recall_and_reciprocal_rank_by_hand() -> None:
@@ -88,7 +95,7 @@ def test_ndcg_is_trec_evals_on_mapped_gains(seed: int) -> None:
         grades = query.grades[rank_order(ranking.scores, ranking.doc_ids)]
         expected = theirs[query.query_id]
         for k in (1, 3, 10):
-            assert ndcg(grades, k) == pytest.approx(expected[f"ndcg_cut_{k}"], abs=1e-9)
+            assert ndcg_of(grades, k) == pytest.approx(expected[f"ndcg_cut_{k}"], abs=1e-9)
         assert reciprocal_rank(grades, 1000) == pytest.approx(expected["recip_rank"])
         assert recall_at(grades, 5, int((grades >= 1).sum())) == pytest.approx(expected["recall_5"])
 
@@ -117,7 +124,7 @@ def trec_evals_ndcg(folder: Path, queries: list[JudgedQuery], rankings: list[Ran
 
 def our_ndcg(query: JudgedQuery, ranking: Ranking) -> list[float]:
     grades = query.grades[rank_order(ranking.scores, ranking.doc_ids)]
-    return [ndcg(grades, k) for k in (1, 3, 10)]
+    return [ndcg_of(grades, k) for k in (1, 3, 10)]
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -181,7 +188,7 @@ def test_the_means_of_an_evaluation_are_those_of_trec_eval(tmp_path: Path) -> No
         queries.append(query._replace(titles=titles))
     queries.append(judged_query([0, 0], "nothing"))  # left out by us, 0 for trec_eval
     found = evaluate([LengthRanker()], queries)
-    theirs = trec_evals_ndcg(tmp_path, queries, rank_lists(LengthRanker(), queries))
+    theirs = trec_evals_ndcg(tmp_path, queries, LengthRanker().rank(queries))
     measured = np.array([theirs[query.query_id] for query in with_relevant(queries)])
     assert found.left_out == len(queries) - len(measured) > 0
     assert np.abs(found.values[0].T - 100 * measured).max() < 1e-7
@@ -244,8 +251,8 @@ GRADES = st.lists(st.integers(0, 6), min_size=1, max_size=20)
 
 @given(GRADES, st.integers(1, 25))
 def test_ndcg_lies_between_0_and_1_and_is_1_for_the_ideal_order(grades: list[int], k: int) -> None:
-    assert 0 <= ndcg(grades, k) <= 1 + 1e-12
-    assert ndcg(sorted(grades, reverse=True), k) == pytest.approx(1.0 if any(grades) else 0.0)
+    assert 0 <= ndcg_of(grades, k) <= 1 + 1e-12
+    assert ndcg_of(sorted(grades, reverse=True), k) == pytest.approx(1.0 if any(grades) else 0.0)
 
 
 @given(GRADES, st.data(), st.integers(1, 25))
@@ -255,7 +262,7 @@ def test_a_better_title_moved_up_never_lowers_ndcg(grades: list[int], data: st.D
     if grades[low] >= grades[high]:
         swapped = list(grades)
         swapped[low], swapped[high] = grades[high], grades[low]
-        assert ndcg(swapped, k) >= ndcg(grades, k) - 1e-12
+        assert ndcg_of(swapped, k) >= ndcg_of(grades, k) - 1e-12
 
 
 @given(st.lists(st.tuples(st.sampled_from([0.0, 0.5, 1.0]), st.text(max_size=3)), unique_by=lambda row: row[1]))

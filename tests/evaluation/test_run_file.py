@@ -11,8 +11,9 @@ from tiny import tiny_model
 import clickvec
 from clickvec.data import JudgedQuery
 from clickvec.errors import ClickvecError
-from clickvec.evaluation.judged_lists import evaluate
+from clickvec.evaluation.evaluate import evaluate
 from clickvec.evaluation.run_file import RunFile
+from clickvec.evaluation.test_set import Catalogue
 
 JUDGED = [
     JudgedQuery("q1", "red wine", ("a", "b", "c"), ("red wine", "wine", "tea"), np.array([2, 1, 0])),
@@ -43,10 +44,9 @@ def test_a_run_alone_is_measured_as_trec_eval_does(run_file: Path) -> None:
 
 
 def test_equal_scores_are_ordered_by_id_and_ranks_are_ignored(run_file: Path) -> None:
-    found = RunFile.read(run_file)
-    assert found.returned("q1") == ["x", "a", "b"]
-    assert found.returned("q2") == ["d", "c"]
-    assert found.returned("q9") == []
+    asked = [JudgedQuery(name, "", (), (), np.zeros(0, np.int64)) for name in ("q1", "q2", "q9")]
+    found = RunFile.read(run_file).search(asked, Catalogue(ids=()), 100, None)
+    assert found == [["x", "a", "b"], ["d", "c"], []]
 
 
 def test_beside_a_model_the_judged_titles_are_ranked(run_file: Path, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from tiny import TEXTS, tiny
 
 from clickvec.data import JudgedQuery
 from clickvec.errors import ClickvecError
-from clickvec.evaluation.judged_lists import evaluate
+from clickvec.evaluation.evaluate import evaluate
 from clickvec.evaluation.metrics import ndcg
 from clickvec.evaluation.neural import Neural
 from clickvec.explanation import keywords
@@ -48,7 +48,8 @@ def test_of_any_ranking_that_is_not_perfect(grades: list[int]) -> None:
     assert grades[above] < grades[below] == ideal[above] == max(grades[above:])
     swapped = list(grades)
     swapped[above], swapped[below] = swapped[below], swapped[above]
-    assert ndcg(swapped, len(grades)) > ndcg(grades, len(grades))
+    before, after = (np.exp2(order) - 1 for order in (grades, swapped))
+    assert ndcg(after, before, len(grades)) > ndcg(before, before, len(grades))
 
 
 def test_the_worst_queries_come_first_and_are_explained() -> None:
@@ -128,7 +129,7 @@ def test_words_are_counted_over_queries() -> None:
 
 @pytest.mark.parametrize("queries", [[], judged("hotels", grades=(0,) * len(TEXTS))])
 def test_nothing_to_measure_is_an_error(queries: list[JudgedQuery]) -> None:
-    with pytest.raises(ClickvecError, match="judged queries has a relevant title"):
+    with pytest.raises(ClickvecError, match="queries has a relevant title"):
         gather(Encoder(tiny("lstm")), queries)
 
 

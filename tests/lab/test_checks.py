@@ -5,7 +5,7 @@ import pytest
 from tiny import TEXTS, tiny
 
 from clickvec.data import JudgedQuery
-from clickvec.evaluation.judged_lists import evaluate
+from clickvec.evaluation.evaluate import evaluate
 from clickvec.evaluation.neural import Neural
 from clickvec.explanation import Rule, keywords
 from clickvec.explanation.side import Side

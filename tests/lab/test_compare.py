@@ -25,8 +25,8 @@ from test_skipthought import published
 from clickvec.data import Judged, JudgedQuery, read_clicks, read_judged, read_titles
 from clickvec.errors import ClickvecError, Interrupted
 from clickvec.evaluation.bm25 import BM25
-from clickvec.evaluation.held_out_clicks import Catalogue
 from clickvec.evaluation.neural import Neural
+from clickvec.evaluation.test_set import Catalogue
 from clickvec.lab.compare import baselines, pool
 from clickvec.lab.compare import run as compare_run
 from clickvec.lab.compare.bench import Bench, Task

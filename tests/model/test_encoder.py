@@ -321,7 +321,7 @@ def test_no_nan_leaves_the_encoder(tmp_path: Path, fields: dict[str, Any]) -> No
 WITHOUT_TORCH = """
 import sys
 sys.modules["torch"] = None  # an import of it fails
-from clickvec.evaluation import judged_lists, metrics
+from clickvec.evaluation import evaluate, metrics
 from clickvec import data
 from clickvec.model.encoder import Encoder
 from clickvec.search.index import Index

@@ -13,9 +13,10 @@ from command import check_tells, ok, run
 
 from clickvec.data import ClickLog, dataset, read_judged
 from clickvec.data.held_out import hold_out, near_duplicate_key
-from clickvec.evaluation.held_out_clicks import MEASURES, Collection
+from clickvec.evaluation.metrics import MEASURES
 from clickvec.evaluation.ranker import Ranker
 from clickvec.evaluation.result import Evaluation
+from clickvec.evaluation.test_set import TestSet
 from clickvec.lab.simulate import write
 from clickvec.progress import Progress
 
@@ -56,10 +57,10 @@ def test_what_is_held_out_is_not_trained_on(log: ClickLog, caplog: pytest.LogCap
     assert test is not None
     trained = set(map(near_duplicate_key, texts.queries[:]))
     for held in (dev, test):
-        assert not trained & set(map(near_duplicate_key, held.queries))
-        assert "a title that nobody clicked" in held.catalogue.titles
-        assert set(map(canonical, log.titles)) <= set(map(canonical, held.catalogue.titles))
-        assert len(held.catalogue.titles) == len({*log.titles, "a title that nobody clicked"})
+        assert not trained & set(map(near_duplicate_key, (query.query for query in held.queries)))
+        assert "a title that nobody clicked" in held.titles
+        assert set(map(canonical, log.titles)) <= set(map(canonical, held.titles))
+        assert len(held.titles) == len({*log.titles, "a title that nobody clicked"})
     assert f"{len(test.queries):,} to measure, by a hash" in caplog.text
 
 
@@ -160,7 +161,7 @@ def test_held_out_clicks_choose_the_epoch(log: ClickLog, tmp_path: Path, monkeyp
 def test_dev_is_a_sample_of_many_queries(log: ClickLog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked, measure = list[int](), measuring.measure
 
-    def noted(rankers: Sequence[Ranker], test: Collection, progress: Progress | None = None) -> Evaluation:
+    def noted(rankers: Sequence[Ranker], test: TestSet, progress: Progress | None = None) -> Evaluation:
         asked.append(len(test.queries))
         return measure(rankers, test, progress)
 

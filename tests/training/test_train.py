@@ -19,7 +19,7 @@ from clickvec import Encoder
 from clickvec.config import TOWERS, Recipe, recipe
 from clickvec.data import Judged, data_folder, dataset, read_clicks, read_judged
 from clickvec.errors import ClickvecError
-from clickvec.evaluation.judged_lists import evaluate
+from clickvec.evaluation.evaluate import evaluate
 from clickvec.evaluation.neural import Neural
 from clickvec.lab.simulate import write
 from clickvec.model import folder

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clickvec.data import JudgedQuery
-from clickvec.evaluation.judged_lists import evaluate
+from clickvec.evaluation.evaluate import evaluate
 from clickvec.evaluation.neural import Neural
 from clickvec.explanation import contributions
 from clickvec.explanation.keywords import Keywords

@@ -13,7 +13,7 @@ from typing import Any, cast
 from clickvec.data import Judged
 from clickvec.errors import ClickvecError, missing_extra
 from clickvec.evaluation.bm25 import BM25, BM25_GRID
-from clickvec.evaluation.judged_lists import evaluate
+from clickvec.evaluation.evaluate import evaluate
 from clickvec.evaluation.ranker import Ranker
 from clickvec.lab.compare.material import Material, short_hash
 from clickvec.lab.compare.systems import Fitted

@@ -7,14 +7,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clickvec.data import Judged
-from clickvec.evaluation.held_out_clicks import Catalogue
-from clickvec.evaluation.metrics import ndcg_of_gains, with_relevant
+from clickvec.evaluation.measure import LIST_MEASURES
+from clickvec.evaluation.metrics import DEPTH, gains_of, values_of, values_table
 from clickvec.evaluation.ranker import Ranker
+from clickvec.evaluation.test_set import Catalogue, by_words
 from clickvec.progress import Progress
-from clickvec.text.tokens import canonical
 
-DEPTH = 100  # titles that a system returns for a query
-CUTOFFS = (1, 3, 10)
 NOT_SEARCHED = ("hybrid-mix",)  # needs the scores of all titles, and only the best are stored
 
 Rows = NDArray[np.int32]  # (queries, DEPTH): rows of the catalogue, best first, then -1
@@ -22,26 +20,21 @@ Rows = NDArray[np.int32]  # (queries, DEPTH): rows of the catalogue, best first,
 
 def search_catalogue(ranker: Ranker, judged: Judged, catalogue: Catalogue, progress: Progress | None = None) -> Rows:
     """Return the best titles of the catalogue for all judged queries."""
-    ids = [str(row) for row in range(len(catalogue.titles))]
-    results = ranker.search([query.query for query in judged], ids, catalogue.titles, DEPTH, progress)
+    row = {key: number for number, key in enumerate(catalogue.entries)}
     found = np.full((len(judged), DEPTH), -1, np.int32)
-    for line, result in zip(found, results, strict=True):
-        line[: len(result)] = list(map(int, result))
+    for line, keys in zip(found, ranker.search(judged.rows, catalogue, DEPTH, progress), strict=True):
+        line[: len(keys)] = [row[key] for key in keys]
     return found
 
 
 def catalogue_values(found: Rows, judged: Judged, catalogue: Catalogue) -> NDArray[np.float64]:
-    """Return NDCG at the cutoffs, in per cent: (cutoffs, queries with a relevant title)."""
-    columns = []
-    for query, rows in zip(judged, found.tolist(), strict=True):
-        gains: dict[int, float] = {}
-        for title, grade in zip(query.titles, query.grades.tolist(), strict=True):
-            row = catalogue.row[canonical(title)]
-            gains[row] = max(gains.get(row, 0.0), 2.0**grade - 1)
-        if with_relevant([query]):
-            of_found = [gains.get(row, 0.0) for row in rows]
-            columns.append([100 * ndcg_of_gains(of_found, list(gains.values()), k) for k in CUTOFFS])
-    return np.ascontiguousarray(np.array(columns).T)
+    """Return NDCG@1, @3 and @10, in per cent: (measures, queries with a relevant title)."""
+    keys = list(catalogue.entries)
+    gains = [gains_of(by_words(query)) for query in judged]
+    return values_table(
+        values_of([keys[row] for row in rows if row >= 0], of_query, LIST_MEASURES)
+        for of_query, rows in zip(gains, found.tolist(), strict=True) if of_query
+    )  # fmt: skip
 
 
 def fuse_ranks(first: Rows, second: Rows, k: float) -> Rows:

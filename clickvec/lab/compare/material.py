@@ -10,7 +10,7 @@ from pathlib import Path
 from clickvec.config import Recipe
 from clickvec.data import ClickLog, Judged, JudgedQuery, dataset
 from clickvec.data.dataset import Dataset
-from clickvec.evaluation.held_out_clicks import Catalogue
+from clickvec.evaluation.test_set import Catalogue
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 
 from clickvec.errors import ClickvecError, Interrupted
-from clickvec.evaluation.judged_lists import evaluate, rank_lists
-from clickvec.evaluation.metrics import with_relevant, write_run
+from clickvec.evaluation.measure import LIST_MEASURES, measure
+from clickvec.evaluation.metrics import CHOSEN_BY, with_relevant, write_run
 from clickvec.evaluation.significance import Floats
+from clickvec.evaluation.test_set import TestSet
 from clickvec.lab.compare.baselines import Trial, best_on
 from clickvec.lab.compare.bench import Bench, Task, code_version
-from clickvec.lab.compare.catalogue_search import CUTOFFS, NOT_SEARCHED, Rows, catalogue_values, fuse_ranks
+from clickvec.lab.compare.catalogue_search import NOT_SEARCHED, Rows, catalogue_values, fuse_ranks
 from clickvec.lab.compare.findings import Comparison, Row
 from clickvec.lab.compare.material import Material
 from clickvec.lab.compare.pool import run_all
@@ -138,7 +139,7 @@ def _fuse_searches(words: Recorded, vectors: Recorded, material: Material) -> tu
 
     def score(grid: dict[str, Any]) -> float:
         found = fuse_ranks(words.found["dev"], vectors.found["dev"], **grid)
-        return float(catalogue_values(found, material.dev, material.searched)[CUTOFFS.index(10)].mean())
+        return float(catalogue_values(found, material.dev, material.searched)[LIST_MEASURES.index(CHOSEN_BY)].mean())
 
     best = max(RRF_GRID, key=score)
     return {split: fuse_ranks(words.found[split], vectors.found[split], **best) for split in material.sets}, best
@@ -149,7 +150,7 @@ def _values(runs: Sequence[Recorded], split: str, material: Material) -> Floats:
     judged = material.sets[split]
     if material.catalogue:
         return np.stack([catalogue_values(run.found[split], judged, material.searched) for run in runs])
-    return evaluate({str(number): run for number, run in enumerate(runs)}, judged).values
+    return measure({str(number): run for number, run in enumerate(runs)}, TestSet.of_judged(judged)).values
 
 
 def _curve_systems(bench: Bench, own: Sequence[System]) -> dict[str, System]:
@@ -187,4 +188,4 @@ def _write_trec(folder: Path, material: Material, recorded: Mapping[tuple[str, i
             write_qrels(fresh / f"{split}.qrels", judged)
             write_qrels(fresh / f"{split}.gains.qrels", judged, gains=True)
             for (key, seed), ranker in recorded.items():
-                write_run(fresh / f"{split}.{key}.{seed}.run", rank_lists(ranker, judged), f"{key}.{seed}")
+                write_run(fresh / f"{split}.{key}.{seed}.run", ranker.rank(judged), f"{key}.{seed}")

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from clickvec.data import Judged
 from clickvec.errors import ClickvecError
-from clickvec.evaluation.judged_lists import rank_lists
+from clickvec.evaluation.metrics import DEPTH
 from clickvec.evaluation.ranker import Ranker
-from clickvec.lab.compare.catalogue_search import DEPTH, Rows
+from clickvec.lab.compare.catalogue_search import Rows
 from clickvec.storage import files
 from clickvec.storage.arrays import write_arrays
 from clickvec.storage.json_files import to_dataclass
@@ -72,7 +72,7 @@ class Recorded(Ranker):
 
 def scores_of(ranker: Ranker, judged: Judged) -> NDArray[np.float32]:
     """Return the scores of all judged titles, query after query."""
-    return np.concatenate([ranking.scores for ranking in rank_lists(ranker, judged)])
+    return np.concatenate([ranking.scores for ranking in ranker.rank(judged)])
 
 
 def save(folder: Path, scores: dict[str, NDArray[np.float32]], facts: Facts, found: dict[str, Rows]) -> None:

@@ -10,6 +10,7 @@ from clickvec import config
 from clickvec.config import Recipe
 from clickvec.errors import ClickvecError, missing_extra
 from clickvec.evaluation.neural import Neural
+from clickvec.evaluation.test_set import TestSet
 from clickvec.lab.compare.material import Material, short_hash
 from clickvec.lab.compare.systems import Fitted, System
 from clickvec.model.about import about_model
@@ -75,8 +76,9 @@ def fit(trainer: Trainer, system: System, material: Material, seed: int, models:
     if not _is_complete(out):
         begun = _can_resume(out.with_name(out.name + ".run") / "checkpoint.safetensors")
         run_training(
-            material.prepared(recipe), recipe, out, dev=material.dev, device=trainer.device, resume=begun,
-            overwrite=not begun, source=", ".join(material.names.get("clicks", ())), progress=trainer.progress,
+            material.prepared(recipe), recipe, out, dev=TestSet.of_judged(material.dev), device=trainer.device,
+            resume=begun, overwrite=not begun, source=", ".join(material.names.get("clicks", ())),
+            progress=trainer.progress,
         )  # fmt: skip
     encoder = Encoder.load(out)
     history = _history(encoder.model)

@@ -3,7 +3,8 @@
 from pathlib import Path
 
 from clickvec.errors import ClickvecError
-from clickvec.explanation.ranking import BASELINE, MEASURE, Ranking
+from clickvec.evaluation.metrics import CHOSEN_BY
+from clickvec.explanation.ranking import BASELINE, Ranking
 from clickvec.explanation.report import FORMAT, Report
 from clickvec.render.html.markup import Html, joined, note, page, table, tag
 from clickvec.render.html.model_sections import map_section, near_section, topics_section, words_section
@@ -61,7 +62,7 @@ def report_page(report: Report) -> str:
 def _header(report: Report) -> Html:
     evaluation = report.ranking.evaluation
     figures = [(f"{mean:.1f}", measure) for measure, mean in zip(evaluation.measures, evaluation.means[0], strict=True)]
-    figures.append((f"{evaluation.mean(BASELINE, MEASURE):.1f}", f"{MEASURE} of {BASELINE}"))
+    figures.append((f"{evaluation.mean(BASELINE, CHOSEN_BY):.1f}", f"{CHOSEN_BY} of {BASELINE}"))
     queries = len(evaluation.query_ids)
     figures.append((f"{queries:,}", "judged query" if queries == 1 else "judged queries"))
     return joined(
@@ -80,7 +81,7 @@ def _ranking(ranking: Ranking) -> Html:
     higher, same, lower = ranking.against_baseline
     return joined(
         table(caption, head, rows, numeric=range(1, len(head))),
-        tag("p", f"By {MEASURE}, the model beats {BASELINE} on {counted(higher, 'query', 'queries')}, loses on "
+        tag("p", f"By {CHOSEN_BY}, the model beats {BASELINE} on {counted(higher, 'query', 'queries')}, loses on "
             f"{lower:,} and ties on {same:,}."),
         note(f"{' '.join(evaluation.notes)} {BASELINE}: {ranking.bm25}."),
     )  # fmt: skip

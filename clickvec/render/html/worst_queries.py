@@ -2,8 +2,9 @@
 
 import shlex
 
+from clickvec.evaluation.metrics import CHOSEN_BY
 from clickvec.explanation.explained_pair import Pair
-from clickvec.explanation.ranking import BASELINE, MEASURE, Missed, Ranked, Ranking
+from clickvec.explanation.ranking import BASELINE, Missed, Ranked, Ranking
 from clickvec.render.html.comparison_section import gap_sentence
 from clickvec.render.html.markup import Html, joined, note, tag, text_of
 from clickvec.render.html.word_chips import chips, number
@@ -15,11 +16,11 @@ UNFOLDED = 3  # queries at the top of the list
 def worst_section(ranking: Ranking, path: str) -> Html:
     """Return why each of these queries went wrong. `path` is the model folder, for the commands shown."""
     if not ranking.imperfect:
-        return tag("p", f"There are none: every query has an {MEASURE} of 100.")
+        return tag("p", f"There are none: every query has an {CHOSEN_BY} of 100.")
     if not ranking.worst:
         return note(f"{counted(ranking.imperfect, 'query is', 'queries are')} not perfect; none is shown.")
     about = (
-        f"{len(ranking.worst):,} of {counted(ranking.imperfect, 'query', 'queries')} whose {MEASURE} is below 100, "
+        f"{len(ranking.worst):,} of {counted(ranking.imperfect, 'query', 'queries')} whose {CHOSEN_BY} is below 100, "
         "worst first. Each shows the first title that ranks above a better one, and the best title below it. The "
         "number under a word is its contribution to the score: green raises it, red lowers it. The command explains "
         "both titles in full."
@@ -28,7 +29,7 @@ def worst_section(ranking: Ranking, path: str) -> Html:
 
 
 def _missed(missed: Missed, path: str, opened: bool) -> Html:
-    measured = tag("span", f"{MEASURE} {missed.ndcg:.1f}, {BASELINE} {missed.baseline:.1f}", class_="n")
+    measured = tag("span", f"{CHOSEN_BY} {missed.ndcg:.1f}, {BASELINE} {missed.baseline:.1f}", class_="n")
     limit = largest_contribution(missed.why.first, missed.why.title)
     # A text may begin with "-", so it stands after "--".
     words = ("clickvec", "explain", f"--first={missed.above.title}", "--", path, missed.query, missed.below.title)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from clickvec.evaluation.fitting import CHOSEN_BY, GRIDS, figures_rows, reliability_rows, verdict
-from clickvec.evaluation.index_queries import MEASURES
+from clickvec.evaluation.metrics import MEASURES
 from clickvec.render.labels import counted
 from clickvec.render.terminal.screen import Screen
 

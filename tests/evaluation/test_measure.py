@@ -1,4 +1,4 @@
-"""Held-out clicks: measures over the catalogue by hand, tuning of BM25, and lists that rank like the catalogue."""
+"""Test sets: measures over the catalogue by hand, tuning of BM25, and lists that rank like the catalogue."""
 
 from collections.abc import Sequence
 
@@ -13,20 +13,15 @@ from clickvec.data import ClickLog, JudgedQuery, Title
 from clickvec.errors import ClickvecError
 from clickvec.evaluation import tuning
 from clickvec.evaluation.bm25 import BM25, BM25_GRID
-from clickvec.evaluation.held_out_clicks import (
-    MEASURES,
-    Catalogue,
-    collection,
-    judged_collection,
-    measure,
-    pooled_lists,
-)
-from clickvec.evaluation.judged_lists import evaluate
-from clickvec.evaluation.metrics import Scores, ndcg, ndcg_of_found
+from clickvec.evaluation.evaluate import evaluate
+from clickvec.evaluation.measure import measure, pooled_lists
+from clickvec.evaluation.metrics import MEASURES, Scores, gains_of
 from clickvec.evaluation.ranker import Ranker
 from clickvec.evaluation.significance import bootstrap_interval
-from clickvec.evaluation.tuning import tune_bm25, tune_on_lists
+from clickvec.evaluation.test_set import Catalogue, TestSet
+from clickvec.evaluation.tuning import tune_bm25
 from clickvec.model.encoder import Encoder
+from clickvec.progress import Progress
 from clickvec.search.index import Index
 
 WORDS = ["red", "car", "blue", "tea", "green", "wine"]
@@ -47,8 +42,11 @@ class Fixed(Ranker):
     def score(self, query: str, titles: Sequence[str]) -> Scores:
         return np.zeros(len(titles), np.float32)
 
-    def search(self, queries: object, ids: object, titles: object, k: int, progress: object) -> list[list[str]]:
-        return [[str(row) for row in self.found[:k]]] * len(queries)  # type: ignore[arg-type]
+    def search(
+        self, queries: Sequence[JudgedQuery], catalogue: Catalogue, k: int, progress: Progress | None
+    ) -> list[list[str]]:
+        keys = list(catalogue.entries)
+        return [[keys[row] for row in self.found[:k]]] * len(queries)
 
 
 def test_a_judged_set_as_searches_of_a_catalogue() -> None:
@@ -57,21 +55,31 @@ def test_a_judged_set_as_searches_of_a_catalogue() -> None:
         JudgedQuery("1", "red car", ("a", "b", "c"), ("No", "a CAR", "Blue"), grades),
         JudgedQuery("2", "tea", ("a",), ("B",), grades[:1]),  # without a relevant title
     ]
-    test = judged_collection(judged, Catalogue(["B", "A car"]))
-    assert test.catalogue.titles == ["B", "A car", "Blue"]  # a title of grade 0 is not added
-    assert (test.queries, test.clicked) == (("red car",), (frozenset({1, 2}),))
+    test = TestSet.of_judged(judged, Catalogue(["B", "A car"]))
+    assert test.titles == ["B", "A car", "Blue"]  # a title of grade 0 is not added
+    assert [(query.query, gains_of(query)) for query in test.queries] == [("red car", {"a car": 1.0, "blue": 3.0})]
+    assert test.left_out == 1
+    lists = TestSet.of_judged(judged)
+    assert (lists.catalogue, lists.titles) == (None, ["No", "a CAR", "Blue"])
+    assert [gains_of(query) for query in lists.queries] == [{"b": 1.0, "c": 3.0}]
+    searched = TestSet.of_judged(judged, Catalogue(["x", "y"], ids=["c", "d"]))
+    assert (searched.relevant, searched.absent) == (2, 1)  # titles are found by their ids
+    assert searched.present() == searched
 
 
-def test_a_collection_merges_texts_of_the_same_words() -> None:
+def test_texts_of_the_same_words_are_one() -> None:
     log = log_of(("Red  car", "A Car"), ("red car", "a car"), ("red car", "B"), ("tea", "C"))
-    test = collection(log, Catalogue(["B", "b ", "D"]))
-    assert test.catalogue.titles == ["B", "D", "A Car", "C"]  # what was clicked is in the catalogue
-    assert test.queries == ("Red  car", "tea")
-    assert test.clicked == (frozenset({0, 2}), frozenset({3}))
+    test = TestSet.of_clicks(log, Catalogue(["B", "b ", "D"]))
+    assert test.titles == ["B", "D", "A Car", "C"]  # what was clicked is in the catalogue
+    assert [(query.query, gains_of(query)) for query in test.queries] == [
+        ("Red  car", {"a car": 1.0, "b": 1.0}), ("tea", {"c": 1.0}),
+    ]  # fmt: skip
 
 
 def test_the_measures_by_hand() -> None:
-    test = collection(log_of(("q", "a"), ("q", "b"), ("r", "c")), Catalogue(["a", "b", "c", *map(str, range(200))]))
+    test = TestSet.of_clicks(
+        log_of(("q", "a"), ("q", "b"), ("r", "c")), Catalogue(["a", "b", "c", *map(str, range(200))])
+    )
     found = measure([Fixed(9, 0, 8, 1, *range(20, 115), 2)], test)
     assert found.measures == MEASURES
     of_q = (1 / np.log2(3) + 1 / np.log2(5)) / (1 + 1 / np.log2(3))
@@ -84,26 +92,20 @@ def test_the_measures_by_hand() -> None:
     assert found.as_json(intervals=True)["systems"][0]["intervals"]["MRR@10"] == found.intervals[0, 0].tolist()
 
 
-@given(st.lists(st.booleans(), max_size=15), st.integers(0, 5), st.integers(1, 12))
-def test_ndcg_of_found_is_ndcg(hits: list[bool], missing: int, k: int) -> None:
-    grades = [*map(int, hits), *[0] * 20, *[1] * missing]
-    assert ndcg_of_found(hits, sum(grades), k) == pytest.approx(ndcg(grades, k))
-
-
 def test_nothing_to_measure() -> None:
-    empty = collection(ClickLog([], [], np.zeros(0)), Catalogue(["a"]))
-    with pytest.raises(ClickvecError, match="no held-out queries"):
+    empty = TestSet.of_clicks(ClickLog([], [], np.zeros(0)), Catalogue(["a"]))
+    with pytest.raises(ClickvecError, match="queries has a relevant title"):
         measure([Fixed(0)], empty)
-    test = collection(log_of(("q", "a")), Catalogue([]))
+    test = TestSet.of_clicks(log_of(("q", "a")), Catalogue([]))
     with pytest.raises(ClickvecError, match="same name"):
         measure([Fixed(0), Fixed(0)], test)
 
 
 def test_a_sample_keeps_queries_and_clicks_together() -> None:
-    test = collection(log_of(*((f"q{row}", f"t{row}") for row in range(50))), Catalogue([]))
+    test = TestSet.of_clicks(log_of(*((f"q{row}", f"t{row}") for row in range(50))), Catalogue([]))
     sample = test.sample(10)
     assert (len(sample.queries), test.sample(50)) == (10, test)
-    assert [f"q{row}" for (row,) in sample.clicked] == list(sample.queries)
+    assert [(query.query.replace("q", "t"),) for query in sample.queries] == [query.titles for query in sample.queries]
     assert test.sample(10) == sample
 
 
@@ -112,9 +114,9 @@ def test_bm25_is_tuned_on_dev() -> None:
     misspelled = [
         (f"{word[:-1]}{word[-1] * 2}{number} film", f"{word}{number} film") for number in range(40) for word in WORDS
     ]
-    dev = collection(log_of(*misspelled), Catalogue(titles))
+    dev = TestSet.of_clicks(log_of(*misspelled), Catalogue(titles))
     told: list[tuple[str, int, int | None]] = []
-    ranker, settings = tune_bm25(dev, lambda *args: told.append(args[:3]))
+    ranker, settings = tune_bm25(dev, progress=lambda *args: told.append(args[:3]))
     assert settings["tokens"].endswith("trigrams")  # words match nothing but "film"
     tuned, default = (measure([one], dev).mean("BM25", "NDCG@10") for one in (ranker, BM25(titles)))
     assert tuned > default
@@ -124,7 +126,7 @@ def test_bm25_is_tuned_on_dev() -> None:
 
 
 def test_bm25_is_tuned_over_its_grid(monkeypatch: pytest.MonkeyPatch) -> None:
-    dev = collection(log_of(("red", "red car"), ("blue", "blue wine")), Catalogue(["red tea", "blue tea"]))
+    dev = TestSet.of_clicks(log_of(("red", "red car"), ("blue", "blue wine")), Catalogue(["red tea", "blue tea"]))
     assert tune_bm25(dev)[1] in [*BM25_GRID, {"tokens": "index", "k1": 1.2, "b": 0.75}]
     monkeypatch.setattr(tuning, "MOST_QUERIES", 1)
     assert tune_bm25(dev)[1]["tokens"] == "index"  # the first of equal ones
@@ -133,8 +135,7 @@ def test_bm25_is_tuned_over_its_grid(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_bm25_is_tuned_on_judged_lists() -> None:
     titles = ("reds film", "red film", "blue film")
     dev = [JudgedQuery("1", "redd film", ("a", "b", "c"), titles, np.array([0, 1, 0]))]
-    settings = tune_on_lists(dev, ["more titles"])
-    assert settings in BM25_GRID
+    settings = tune_bm25(TestSet.of_judged(dev), ["more titles"])[1]
     best = max(evaluate([BM25([*titles, "more titles"], **one)], dev).mean("BM25", "NDCG@10") for one in BM25_GRID)
     assert evaluate([BM25([*titles, "more titles"], **settings)], dev).mean("BM25", "NDCG@10") == best
 
@@ -146,7 +147,7 @@ def test_bm25_is_tuned_on_judged_lists() -> None:
 )
 def test_a_pool_ranks_like_the_whole_catalogue(titles: list[str], queries: list[str], clicks: list[int]) -> None:
     pairs = [(query, titles[click % len(titles)]) for query, click in zip(queries, clicks, strict=False)]
-    test = collection(log_of(*pairs), Catalogue(titles))
+    test = TestSet.of_clicks(log_of(*pairs), Catalogue(titles))
     rankers = [BM25(test.catalogue.titles), BM25(test.catalogue.titles, name="stems", tokens="trigrams", k1=2.0)]
     lists = pooled_lists(test, rankers)
     over_lists, over_catalogue = evaluate(rankers, lists, cutoffs=(10,)), measure(rankers, test)
@@ -160,7 +161,7 @@ def test_evaluate_takes_a_click_log() -> None:
     log = log_of(("red", "red car"), ("blue", "blue wine"))
     found = clickvec.evaluate({"words": "bm25"}, log, catalogue=[Title("1", "red tea", {}), Title("2", "blue tea", {})])
     assert (found.systems, found.measures) == (("words",), MEASURES)
-    test = collection(log, Catalogue(["red tea", "blue tea"]))
+    test = TestSet.of_clicks(log, Catalogue(["red tea", "blue tea"]))
     expected = measure([BM25(["red tea", "blue tea", "red car", "blue wine"])], test)
     np.testing.assert_array_equal(found.values, expected.values)
 

@@ -20,6 +20,7 @@ import numpy as np
 from clickvec.config import recipe
 from clickvec.data import BadLines, ClickLog, Judged, dataset, read_clicks, read_judged
 from clickvec.model.encoder import Encoder
+from clickvec.evaluation.test_set import TestSet
 from clickvec.training import loop, mining
 
 HELD = 4_000
@@ -46,7 +47,7 @@ def measure(data: dataset.Dataset, held: Pairs, others: Pairs, dev: Judged, seed
     """Train and return the reciprocal rank, NDCG@10 on dev, and the seconds."""
     with tempfile.TemporaryDirectory() as place:
         model = Path(place) / "model"
-        loop.run_training(data, recipe("default", seed=seed), model, dev=dev, device=device)
+        loop.run_training(data, recipe("default", seed=seed), model, dev=TestSet.of_judged(dev), device=device)
         last = json.loads((model / "metrics.jsonl").read_text().splitlines()[-1])
         return [reciprocal_rank(model, held, others), last["dev"]["NDCG@10"], last["seconds"]]
 

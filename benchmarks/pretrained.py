@@ -79,7 +79,7 @@ def measured(
     with tempfile.TemporaryDirectory() as place:
         model = run_training(
             data if start is None else add_trigrams(data, texts, start, chosen), chosen, Path(place) / "model",
-            start=None if start is None else Start(start, {}), dev=judged,
+            start=None if start is None else Start(start, {}), dev=TestSet.of_judged(judged),
         )  # fmt: skip
     ranker = Neural(Encoder(model), "model")
     return [result.per_query("model", CHOSEN_BY) for result in (evaluate([ranker], judged), measure([ranker], clicks))]

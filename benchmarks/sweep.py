@@ -63,6 +63,7 @@ def one_trial(options: argparse.Namespace, settings: list[str]) -> dict[str, Any
     from clickvec.errors import ClickvecError
     from clickvec.evaluation.evaluate import evaluate
     from clickvec.evaluation.neural import Neural
+    from clickvec.evaluation.test_set import TestSet
     from clickvec.model.encoder import Encoder
     from clickvec.training.loop import run_training
 
@@ -74,7 +75,7 @@ def one_trial(options: argparse.Namespace, settings: list[str]) -> dict[str, Any
         data = prepared(tuple(options.clicks), options.shown, recipe.max_words, recipe.whole_words)
         dev = read_judged(options.dev)
         try:
-            keep_best = dev if recipe.keep == "best" else None
+            keep_best = TestSet.of_judged(dev) if recipe.keep == "best" else None
             model = run_training(data, recipe, Path(place) / "model", dev=keep_best, device=options.device)
         except ClickvecError as error:
             return {"settings": settings, "failed": str(error)}

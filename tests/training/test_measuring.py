@@ -83,6 +83,29 @@ def test_titles_that_were_only_shown_are_searched_by_every_door(tmp_path: Path) 
     check_tells(told, "holds out", "clicked pairs, which are not trained on", "prepare it without --hold-out")
 
 
+@pytest.mark.parametrize("memory", [(), ("--memory", "500MB")], ids=["in memory", "on disk"])
+@pytest.mark.parametrize("has_times", [False, True], ids=["by hash", "by time"])
+def test_figures_of_a_log_and_of_its_data_folder_are_the_same(
+    log: ClickLog, tmp_path: Path, memory: tuple[str, ...], has_times: bool
+) -> None:
+    rng, spellings = np.random.default_rng(0), (str, str.upper, str.title, "{}!".format, " {} ".format)
+    lines = ["query\ttitle" + "\ttime" * has_times]
+    for query, title in zip(log.queries, log.titles, strict=True):
+        for _ in range(rng.integers(1, 3)):  # the same texts in other spellings
+            first, second = (spellings[at](text) for at, text in zip(rng.integers(0, 5, 2), (query, title), strict=True))
+            lines.append(f"{first}\t{second}" + f"\t2026-01-{rng.integers(1, 29):02}T00:00:00" * has_times)
+    (tmp_path / "log.tsv").write_text("\n".join(lines) + "\n")
+    ok("prepare", tmp_path / "log.tsv", "--hold-out", "--out", tmp_path / "data", *memory)
+    models = []
+    for source in ("log.tsv", "data"):
+        ok("train", tmp_path / source, "--out", tmp_path / f"m-{source}", *OPTIONS)
+        models.append(Encoder.load(tmp_path / f"m-{source}").model)
+    assert models[0].training["held_out"]["queries"] > 0
+    assert models[0].training["held_out"] == models[1].training["held_out"]
+    assert models[0].fusion_report == models[1].fusion_report
+    assert models[0].training["kept"]["dev"] == models[1].training["kept"]["dev"]
+
+
 def test_the_verb_prints_the_figures(site: Path, log: ClickLog, tmp_path: Path) -> None:
     printed = ok("train", site / "clicks.tsv.gz", "--out", tmp_path / "m", *OPTIONS)
     summary, head, _, model, hybrid, words, bm25 = printed.splitlines()

@@ -21,6 +21,7 @@ from clickvec.data import Judged, data_folder, dataset, read_clicks, read_judged
 from clickvec.errors import ClickvecError
 from clickvec.evaluation.evaluate import evaluate
 from clickvec.evaluation.neural import Neural
+from clickvec.evaluation.test_set import TestSet
 from clickvec.lab.simulate import write
 from clickvec.model import folder
 from clickvec.storage.arrays import write_arrays
@@ -78,7 +79,7 @@ def test_every_tower_learns_with_every_recipe(
     chosen = recipe(name, tower=tower, **(SMALL | fast))
     untrained = loop.Run(data, chosen, tmp_path, None, torch.device("cpu"))
     before = ndcg(Encoder(untrained.model(untrained.towers.to_arrays())), dev)
-    model = loop.run_training(data, chosen, tmp_path / "model", dev=dev)
+    model = loop.run_training(data, chosen, tmp_path / "model", dev=TestSet.of_judged(dev))
     after = ndcg(Encoder.load(tmp_path / "model"), dev)
     losses = [json.loads(line)["loss"] for line in (tmp_path / "model" / "metrics.jsonl").read_text().splitlines()]
     alike = losses[1:] if chosen.hard_negatives else losses  # the first epoch has no mined negatives to lose to
@@ -158,14 +159,14 @@ def test_a_resumed_run_ends_in_the_same_weights(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     chosen = recipe(name, **(SMALL | settings))
-    whole = loop.run_training(data, chosen, tmp_path / "whole", dev=dev)
+    whole = loop.run_training(data, chosen, tmp_path / "whole", dev=TestSet.of_judged(dev))
     for stop_after in (3, math.ceil(len(data.pair_query) / chosen.batch_size) + 2):  # in the first and the second epoch
         with monkeypatch.context() as patched:
             watch_updates(patched, stop_after)
             with pytest.raises(loop.Interrupted, match="--resume"):
-                loop.run_training(data, chosen, tmp_path / "cut", dev=dev, resume=stop_after > 3)
+                loop.run_training(data, chosen, tmp_path / "cut", dev=TestSet.of_judged(dev), resume=stop_after > 3)
         assert not (tmp_path / "cut").exists()
-    resumed = loop.run_training(data, chosen, tmp_path / "cut", dev=dev, resume=True)
+    resumed = loop.run_training(data, chosen, tmp_path / "cut", dev=TestSet.of_judged(dev), resume=True)
     assert_same(whole, resumed)
     assert not (tmp_path / "cut.run").exists()
     histories = [
@@ -222,7 +223,7 @@ def test_a_dev_set_without_a_relevant_title_is_refused_before_training(
 ) -> None:
     nothing = Judged(tuple(query._replace(grades=query.grades * 0) for query in dev), dev.bad)
     with pytest.raises(ClickvecError, match="no query with a relevant title"):
-        loop.run_training(data, recipe("default", **SMALL), tmp_path / "model", dev=nothing)
+        loop.run_training(data, recipe("default", **SMALL), tmp_path / "model", dev=TestSet.of_judged(nothing))
     assert not (tmp_path / "model.run").exists()
 
 
@@ -237,7 +238,7 @@ def test_a_resume_with_another_recipe_or_other_data_is_refused(
     with pytest.raises(ClickvecError, match="other data"):
         loop.run_training(other, chosen, tmp_path / "model", resume=True)
     with pytest.raises(ClickvecError, match="another dev set"):
-        loop.run_training(data, chosen, tmp_path / "model", dev=dev, resume=True)
+        loop.run_training(data, chosen, tmp_path / "model", dev=TestSet.of_judged(dev), resume=True)
 
 
 def test_what_is_there_is_not_replaced_unasked(data: dataset.Dataset, tmp_path: Path) -> None:
@@ -328,7 +329,7 @@ def test_the_best_or_the_last_model_is_kept_and_patience_ends_the_run(
 
     monkeypatch.setattr(measuring, "evaluate", lambda rankers, judged: Fake())
     chosen = recipe("default", keep=keep, **(SMALL | {"epochs": 5, "patience": 2}))
-    model = loop.run_training(data, chosen, tmp_path / "model", dev=dev)
+    model = loop.run_training(data, chosen, tmp_path / "model", dev=TestSet.of_judged(dev))
     assert model.training["kept_epoch"] == kept
     assert len((tmp_path / "model" / "metrics.jsonl").read_text().splitlines()) == 4
     with pytest.raises(ClickvecError, match="patience needs a dev set"):
@@ -338,7 +339,7 @@ def test_the_best_or_the_last_model_is_kept_and_patience_ends_the_run(
 def test_training_names_the_data_and_the_recipe_in_the_model_card(
     data: dataset.Dataset, dev: Judged, tmp_path: Path
 ) -> None:
-    loop.run_training(data, recipe("default", **SMALL), tmp_path / "model", dev=dev, source="clicks.tsv")
+    loop.run_training(data, recipe("default", **SMALL), tmp_path / "model", dev=TestSet.of_judged(dev), source="clicks.tsv")
     card = (tmp_path / "model" / "README.md").read_text()
     for part in ("clicks.tsv", f"| pairs | {len(data.pair_query):,} |", "dev NDCG@10", "gamma = 12.0"):
         assert part in card

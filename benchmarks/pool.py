@@ -19,8 +19,8 @@ import numpy as np
 
 from clickvec.config import recipe
 from clickvec.data import BadLines, ClickLog, Judged, dataset, read_clicks, read_judged
-from clickvec.model.encoder import Encoder
 from clickvec.evaluation.test_set import TestSet
+from clickvec.model.encoder import Encoder
 from clickvec.training import loop, mining
 
 HELD = 4_000

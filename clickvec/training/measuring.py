@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from clickvec.data import ClickLog, data_folder
 from clickvec.data.dataset import Dataset, Texts
 from clickvec.data.held_out import fewest_queries, hold_out
@@ -14,6 +16,7 @@ from clickvec.evaluation.result import p_text
 from clickvec.evaluation.test_set import MOST_DEV, Catalogue, TestSet
 from clickvec.model.encoder import Encoder
 from clickvec.model.folder import Model
+from clickvec.text.tokens import canonical
 
 log = logging.getLogger(__name__)
 
@@ -35,7 +38,7 @@ def hold_out_clicks(
         return prepare(clicks), None, None
     by = "the latest ones" if clicks.times is not None else "by a hash of their words"
     prepared = prepare(held.train)
-    return prepared, *_test_sets(held.dev, held.test, Catalogue(prepared[1].titles[:]), titles, by)
+    return prepared, *_test_sets(held.dev, held.test, prepared[1].titles[:], titles, by)
 
 
 def folder_parts(path: Path, titles: Iterable[str] = ()) -> tuple[TestSet, TestSet] | None:
@@ -47,7 +50,7 @@ def folder_parts(path: Path, titles: Iterable[str] = ()) -> tuple[TestSet, TestS
         )
         return None
     dev, test, own_titles = held
-    return _test_sets(dev, test, Catalogue(own_titles), titles, "as prepare did")
+    return _test_sets(dev, test, own_titles, titles, "as prepare did")
 
 
 def warn_of_held_out(path: Path) -> None:
@@ -60,20 +63,27 @@ def warn_of_held_out(path: Path) -> None:
 
 
 def _test_sets(
-    dev: ClickLog, test: ClickLog, catalogue: Catalogue, titles: Iterable[str], by: str
+    dev: ClickLog, test: ClickLog, own: Iterable[str], titles: Iterable[str], by: str
 ) -> tuple[TestSet, TestSet]:
     """Return dev and test over one catalogue, and say how large they are.
 
-    Titles that match equally well are ranked in their order, so it is that of an index: the catalogue, then others.
+    Titles that match equally well are ranked in their order, so it is that of an index: the catalogue, then `own` ones.
+    A data folder has lines in another order and spelling than its log, so own titles and queries are sorted here.
     """
-    own, catalogue = catalogue, Catalogue(titles)
-    catalogue.add(own.titles)
-    both = TestSet.of_clicks(dev, catalogue), TestSet.of_clicks(test, catalogue)
+    catalogue = Catalogue(titles)
+    catalogue.add(sorted({canonical(title) for part in (own, dev.titles, test.titles) for title in part}))
+    both = TestSet.of_clicks(_sorted(dev), catalogue), TestSet.of_clicks(_sorted(test), catalogue)
     log.info(
         "Held out %s queries to choose the epoch and %s to measure, %s. Each search is over %s titles.",
         *(f"{len(part.queries):,}" for part in both), by, f"{len(catalogue.titles):,}",
     )  # fmt: skip
     return both
+
+
+def _sorted(log: ClickLog) -> ClickLog:
+    """Return the distinct pairs of a log, by their words."""
+    pairs = sorted(set(zip(map(canonical, log.queries), map(canonical, log.titles), strict=True)))
+    return ClickLog([query for query, _ in pairs], [title for _, title in pairs], np.ones(len(pairs)))
 
 
 def dev_scores(model: Model, dev: TestSet) -> dict[str, float]:

@@ -92,7 +92,9 @@ def test_figures_of_a_log_and_of_its_data_folder_are_the_same(
     lines = ["query\ttitle" + "\ttime" * has_times]
     for query, title in zip(log.queries, log.titles, strict=True):
         for _ in range(rng.integers(1, 3)):  # the same texts in other spellings
-            first, second = (spellings[at](text) for at, text in zip(rng.integers(0, 5, 2), (query, title), strict=True))
+            first, second = (
+                spellings[at](text) for at, text in zip(rng.integers(0, 5, 2), (query, title), strict=True)
+            )
             lines.append(f"{first}\t{second}" + f"\t2026-01-{rng.integers(1, 29):02}T00:00:00" * has_times)
     (tmp_path / "log.tsv").write_text("\n".join(lines) + "\n")
     ok("prepare", tmp_path / "log.tsv", "--hold-out", "--out", tmp_path / "data", *memory)

@@ -339,7 +339,9 @@ def test_the_best_or_the_last_model_is_kept_and_patience_ends_the_run(
 def test_training_names_the_data_and_the_recipe_in_the_model_card(
     data: dataset.Dataset, dev: Judged, tmp_path: Path
 ) -> None:
-    loop.run_training(data, recipe("default", **SMALL), tmp_path / "model", dev=TestSet.of_judged(dev), source="clicks.tsv")
+    loop.run_training(
+        data, recipe("default", **SMALL), tmp_path / "model", dev=TestSet.of_judged(dev), source="clicks.tsv"
+    )
     card = (tmp_path / "model" / "README.md").read_text()
     for part in ("clicks.tsv", f"| pairs | {len(data.pair_query):,} |", "dev NDCG@10", "gamma = 12.0"):
         assert part in card

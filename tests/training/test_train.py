@@ -327,7 +327,7 @@ def test_the_best_or_the_last_model_is_kept_and_patience_ends_the_run(
         def __init__(self) -> None:
             self.means = np.array([[1.0, 1.0, next(scores)]])
 
-    monkeypatch.setattr(measuring, "evaluate", lambda rankers, judged: Fake())
+    monkeypatch.setattr(measuring, "measure", lambda rankers, test: Fake())
     chosen = recipe("default", keep=keep, **(SMALL | {"epochs": 5, "patience": 2}))
     model = loop.run_training(data, chosen, tmp_path / "model", dev=TestSet.of_judged(dev))
     assert model.training["kept_epoch"] == kept

@@ -156,17 +156,17 @@ def test_what_was_held_out_of_old_clicks_is_not_learned_from_new_ones() -> None:
     parts = split_new(second, first)
     kept_apart = {near_duplicate_key(query) for query in (*held.dev.queries, *held.test.queries)}
     trained = {near_duplicate_key(query) for query in parts.train.queries}
-    measured = {near_duplicate_key(query) for test in parts.tests.values() for query in test.queries}
+    measured = {near_duplicate_key(query.query) for test in parts.tests.values() for query in test.queries}
     assert parts.dev is not None
-    chosen = {near_duplicate_key(query) for query in parts.dev.queries}
+    chosen = {near_duplicate_key(query.query) for query in parts.dev.queries}
     assert not trained & (kept_apart | measured | chosen)
     assert not measured & chosen
     assert set(parts.tests) == {"held-out clicks of old days", "held-out clicks of new days"}
-    assert {canonical(query) for query in parts.tests["held-out clicks of old days"].queries} == {
+    assert {canonical(query.query) for query in parts.tests["held-out clicks of old days"].queries} == {
         canonical(query) for query in held.test.queries
     }
     titles = {canonical(title) for title in (*first.titles, *second.titles)}
-    assert {canonical(title) for title in parts.dev.catalogue.titles} == titles
+    assert {canonical(title) for title in parts.dev.titles} == titles
     with pytest.raises(ClickvecError, match="nothing to learn"):
         split_new(held.test, first)
 
@@ -213,7 +213,7 @@ def test_the_decision_by_hand(
 
     monkeypatch.setattr(gate, "Neural", lambda *_: None)
     monkeypatch.setattr(gate, "Encoder", lambda *_: None)
-    monkeypatch.setattr(gate, "evaluate", lambda *_: Result())
+    monkeypatch.setattr(gate, "measure", lambda *_, **__: Result())
     first = open_like(("#ab",))._replace(fingerprint="first", training={"recipe": {"epochs": 5}})
     second = open_like(("#ab",))._replace(training={"recipe": {"epochs": 2}})
     chosen = decide(Start(first, {"dev": ()}), second, Path("out"), lambda *_: None)

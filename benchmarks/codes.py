@@ -26,11 +26,12 @@ import clickvec
 from clickvec.data import read_judged
 from clickvec.evaluation.fitting import gather, measure_scores
 from clickvec.evaluation.index_measures import index_test_set
-from clickvec.evaluation.logistic_fit import Floats, fact_rows, fit_clicks
+from clickvec.evaluation.logistic_fit import LEAST, Floats, fact_rows, fit_clicks
 from clickvec.evaluation.metrics import MEASURES
 from clickvec.evaluation.result import text_table
 from clickvec.lab.simulate import write
-from clickvec.search.fusion import NUMBERS, Fusion
+from clickvec.search.fusion import Fusion
+from clickvec.search.parts.word_part import NUMBERS
 
 LETTERS, DIGITS = "abcdefghklmnprstuvwx", "0123456789"
 SHAPES = {  # the parts: a letter stands for a letter, 0 for a digit; and what the title has between them
@@ -94,7 +95,9 @@ def main() -> None:
         fusions = {"default": Fusion.default()}
         fusions |= {f"mixture, codes {weight}": mixture(weight) for weight in WEIGHTS}
         fusions["fitted"] = fit_clicks(rows, clicked)
-        fusions |= {f"misled, codes {floor} or more": fit_clicks(*more, least_codes=floor) for floor in FLOORS}
+        fusions |= {
+            f"misled, codes {floor} or more": fit_clicks(*more, least={**LEAST, "codes": floor}) for floor in FLOORS
+        }
         table = [["by", *STYLES, "all", MEASURES[-1]]]
         for name, fusion in {"words": Fusion.default(), **fusions}.items():
             index.use_fusion(fusion)
@@ -188,9 +191,10 @@ def by_shape(index: clickvec.Index, asked: Sequence[Coded]) -> dict[str, list[st
 
 def elsewhere(index: clickvec.Index, coded: Coded) -> tuple[Floats, NDArray[np.bool_]]:
     """Return the facts of the candidates of a query for a code, and a click on the nearest title without it."""
-    facts = index.candidates(in_words(coded)).facts
-    has_code = (facts.matches[:, facts.is_code] > 0).any(axis=1)
-    return fact_rows(facts), np.arange(len(has_code)) == np.where(has_code, -1, facts.cosine).argmax()
+    candidates = index.candidates(in_words(coded)).candidates
+    has_code = np.asarray(candidates.features()["codes"]) > 0
+    nearest = np.where(has_code, -1, candidates.values["vectors"].own).argmax()
+    return fact_rows(candidates), np.arange(len(has_code)) == nearest
 
 
 def report_unknown(index: clickvec.Index, unknown: Sequence[Coded]) -> None:

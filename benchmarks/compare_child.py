@@ -242,7 +242,42 @@ def explained(index: Any, query: str, title: int | str) -> Any:  # noqa: ANN401
     import clickvec as library
 
     given = title if isinstance(title, str) else index.search(query)[title].id
-    return library.explain(index, query, given).as_json()
+    return same_shape(library.explain(index, query, given).as_json())
+
+
+# Of the terms of a score, what a comparison calls them now, and before.
+NAMES = {
+    "BM25": "words", "matching codes": "codes", "matching numbers": "numbers", "rarest matching word": "rarest match",
+    "words in no title": "unknown words", "rarest query word": "rarest word", "number of query words": "query length",
+}  # fmt: skip
+
+
+def values_of(parts: Any) -> Any:  # noqa: ANN401
+    """Return the values of the parts of a hit, which were a tuple before."""
+    return parts.values() if isinstance(parts, dict) else parts or ()
+
+
+def same_shape(told: dict[str, Any]) -> dict[str, Any]:
+    """Return an explanation without its labels, in the shape that it had before scores were sums of named parts."""
+    fused, rank, why = told["fused"], told["rank"], told["why_not"]
+    if "terms" not in fused:
+        return told
+    of = {part["name"]: part for part in fused["parts"]}
+    changed = {
+        "parts": [{"name": term["name"], "contribution": term["contribution"]} for term in fused["terms"]],
+        "cosine": of["vectors"]["value"],
+        "rounding": of["vectors"]["rounding"],
+        "bm25": of["words"]["value"],
+        "words": of["words"]["words"],
+    }
+    kept = {name: value for name, value in fused.items() if name not in ("terms", "read")}
+    ranks = {f"by_{name}": place for name, place in rank.pop("by").items()}
+    if why:
+        why = {name: value for name, value in why.items() if name not in ("terms", "part_words")} | {
+            "parts": [share | {"word": NAMES.get(share["word"], share["word"])} for share in why["terms"]],
+            "bm25_words": why["part_words"].get("BM25", []),
+        }
+    return told | {"fused": kept | changed, "rank": rank | ranks, "why_not": why}
 
 
 def called(target: Any, method: str, *given: Any, **options: Any) -> Any:  # noqa: ANN401
@@ -315,7 +350,7 @@ class Opened:
 def rows(found: Any) -> list[Any]:  # noqa: ANN401
     """Return hits as rows: id, score, cosine, BM25, price."""
     return [
-        [str(hit.id), float(hit.score), *map(float, (hit.parts or ())), (hit.payload or {}).get("price")]
+        [str(hit.id), float(hit.score), *map(float, values_of(hit.parts)), (hit.payload or {}).get("price")]
         for hit in found
     ]
 

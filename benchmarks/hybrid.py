@@ -12,6 +12,7 @@ words of the index have k1 = 1.2 and b = 0.75.
 import argparse
 import json
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,9 +32,10 @@ from clickvec.evaluation.significance import randomisation_test
 from clickvec.evaluation.test_set import Catalogue, TestSet
 from clickvec.evaluation.tuning import tune_bm25
 from clickvec.model.encoder import Encoder
-from clickvec.search.fusion import Candidates, Fusion
+from clickvec.search.fusion import Candidates, Fusion, candidates_of_texts
 from clickvec.search.index import Index
-from clickvec.search.retrieval import facts_of_texts
+from clickvec.search.parts.word_part import Matches, QueryFacts
+from clickvec.search.retrieval import ranking_of
 
 NDCG = MEASURES.index("NDCG@10")
 SETTINGS = ((0.3, 1.0), (0.8, 0.75), (1.2, 0.5), (1.2, 0.75), (2.0, 1.0))  # k1, b
@@ -122,13 +124,13 @@ def on_queries(name: str, index: Index, queries: TestSet, baseline: BM25) -> lis
     print(f"chosen: {chosen.report['chosen']} {json.dumps(chosen.fusion.as_json()['weights'])}")
     kinds = {
         "a code or a number": [
-            query for query in gathered if (query.candidates.is_code | query.candidates.is_number).any()
+            query for query in gathered if words_of(query).code_shares.any() or words_of(query).numbers.any()
         ],
-        "a word that no title has": [query for query in gathered if not query.candidates.is_known.all()],
+        "a word that no title has": [query for query in gathered if words_of(query).same_for_all["unknown words"]],
     }
     scores: dict[str, Score] = {
-        "words": fitting.by_words,
-        "vectors": fitting.by_vectors,
+        "words": partial(fitting.by_part, "words"),
+        "vectors": partial(fitting.by_part, "vectors"),
         "default": Fusion.default().scores,
         "fitted": chosen.fusion.scores,
     }
@@ -141,12 +143,18 @@ def on_queries(name: str, index: Index, queries: TestSet, baseline: BM25) -> lis
     return gathered
 
 
+def words_of(query: FittedQuery) -> QueryFacts:
+    values = query.candidates.values["words"]
+    assert isinstance(values, Matches)
+    return values.facts
+
+
 def by_cosine(candidates: Candidates) -> NDArray[Any]:
-    return candidates.cosine
+    return candidates.values["vectors"].own
 
 
 def by_bm25(candidates: Candidates) -> NDArray[Any]:
-    return candidates.bm25
+    return candidates.values["words"].own
 
 
 def reranked(index: Index, judged: Judged, fitted: Sequence[FittedQuery]) -> None:
@@ -175,19 +183,18 @@ def rerank_values(
     view = index._live.view()
     values: dict[str, list[float]] = {name: [] for name in scores}
     for query in lists:
-        terms, vector = view.words.terms(query.query), view.encoder.encode_query(query.query)
-        facts = facts_of_texts(view, terms, vector, query.titles)
+        candidates = candidates_of_texts(ranking_of(view, query.query).parts, query.titles)
         gains = np.exp2(query.grades) - 1
         by_id = np.array(sorted(range(len(query.doc_ids)), key=query.doc_ids.__getitem__, reverse=True))
         for name, score in scores.items():
-            order = by_id[np.argsort(-np.asarray(score(facts), np.float32)[by_id], kind="stable")]
+            order = by_id[np.argsort(-np.asarray(score(candidates), np.float32)[by_id], kind="stable")]
             values[name].append(100 * ndcg(gains[order], gains, 10))
     return {name: np.array(row) for name, row in values.items()}
 
 
 def weights_table(queries: Sequence[FittedQuery]) -> None:
     """Print the figures of the mixture by the weight of the cosine, and of rank fusion by its constant."""
-    fusions = {f"mixture, cosine {w:g}": Fusion.mixture(w) for w in (0.0, 0.3, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)}
+    fusions = {f"mixture, cosine {w:g}": Fusion.mixture("vectors", w) for w in (0.0, 0.3, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)}
     fusions |= {f"ranks, constant {constant}": Fusion.ranks(constant) for constant in (1, 5, 20, 60)}
     rows = [
         [name, *(f"{mean:.1f}" for mean in measure_scores(queries, fusion.scores).mean(axis=1))]
@@ -202,7 +209,7 @@ def settings_table(index: Index, queries: TestSet) -> None:
     for k1, b in SETTINGS:
         index.use_fusion(Fusion.default(), k1, b)
         gathered = gather(index, queries)
-        for name, score in (("words", fitting.by_words), ("default", Fusion.default().scores)):
+        for name, score in (("words", partial(fitting.by_part, "words")), ("default", Fusion.default().scores)):
             means = measure_scores(gathered, score).mean(axis=1)
             rows.append([f"{k1:g}", f"{b:g}", name, *(f"{mean:.1f}" for mean in means)])
     index.use_fusion(Fusion.default(), 1.2, 0.75)

@@ -28,7 +28,7 @@ from clickvec.evaluation.measure import measure
 from clickvec.evaluation.result import text_table
 from clickvec.search.fusion import Fusion
 from clickvec.search.index import Index
-from clickvec.search.retrieval import MODES
+from clickvec.search.parts import MODES
 
 SIZES = (20, 50, 150, 500, 1_200, 4_000)
 NDCG = "NDCG@10"

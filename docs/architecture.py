@@ -23,7 +23,7 @@ LAYERS = (
     "evaluation", "teacher", "cluster", "training", "doctor", "explanation", "render", "serve", "lab", "cli",
 )  # fmt: skip
 # The packages within search, and their layers: each package may import those of lower layers.
-SEARCH = {"documents": 0, "payload": 0, "lexical": 0, "vectors": 0, "segments": 1, "live": 2, "engines": 3}
+SEARCH = {"documents": 0, "payload": 0, "lexical": 0, "vectors": 0, "segments": 1, "parts": 2, "live": 3, "engines": 4}
 # Programs belong to the command line, wherever their files are. `clickvec` itself only exports the public names.
 PROGRAMS = ("clickvec", "clickvec.__main__", "clickvec.training.__main__")
 BEFORE = "575dd08"  # the commit that the page compares with

@@ -5,7 +5,7 @@ import sys
 from typing import Any
 
 from clickvec.search.index import Index
-from clickvec.search.retrieval import MODES
+from clickvec.search.parts import MODES
 
 Answers = dict[str, Any]
 

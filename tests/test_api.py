@@ -100,7 +100,7 @@ def test_representations_are_short(encoder: clickvec.Encoder, tmp_path: Path) ->
         clickvec.evaluate(encoder, judged[:2]), *index.search("t"),
     ):  # fmt: skip
         assert len(repr(thing)) < 700, type(thing)
-    assert repr(Hit(1, "tea", 0.5)) == "Hit(id=1, title='tea', score=0.5000 (cosine 0.0000, bm25 0.000))"
+    assert repr(Hit(1, "tea", 0.5, {"cosine": 0.25})) == "Hit(id=1, title='tea', score=0.5000 (cosine 0.2500))"
     assert repr(ClickLog([], [], np.zeros(0))) == "ClickLog(0 pairs with clicks)"
 
 

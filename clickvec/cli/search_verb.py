@@ -47,8 +47,8 @@ def search(
     from clickvec.data.parsing.lines import stream_lines
     from clickvec.data.parsing.open_files import standard_input
     from clickvec.search.index import Index
+    from clickvec.search.parts import MODES
     from clickvec.search.payload.filters import parse_filter
-    from clickvec.search.retrieval import MODES
 
     if mode not in MODES:
         raise typer.BadParameter(f"unknown mode {mode!r}; choose one of {', '.join(MODES)}", param_hint="--mode")
@@ -104,7 +104,7 @@ def _read_filter(text: str | None) -> dict[str, Any] | None:
 def _as_json(
     query: str, hits: "list[Hit]", facets: "Mapping[str, Facet] | None", corrected: dict[str, tuple[str, ...]]
 ) -> dict[str, Any]:
-    found: dict[str, Any] = {"query": query, "hits": [hit._asdict() | {"parts": hit.parts._asdict()} for hit in hits]}
+    found: dict[str, Any] = {"query": query, "hits": [hit._asdict() | {"parts": dict(hit.parts)} for hit in hits]}
     if facets:
         found["facets"] = {field: facet._asdict() for field, facet in facets.items()}
     if corrected:
@@ -113,9 +113,11 @@ def _as_json(
 
 
 def _hit_line(hit: "Hit", parts: bool) -> str:
+    from clickvec.search.parts import PARTS
+
     payload = f"  {json.dumps(hit.payload, ensure_ascii=False)}" if hit.payload else ""
-    both = f"  cosine {hit.parts.cosine:.3f}  BM25 {hit.parts.bm25:.3f}" if parts else ""
-    return clean(f"{score_text(hit.score)}{both}  {hit.id}  {' '.join(hit.title.split())}{payload}")
+    each = "".join(f"  {part.label} {hit.parts[part.measure]:.3f}" for part in PARTS) if parts else ""
+    return clean(f"{score_text(hit.score)}{each}  {hit.id}  {' '.join(hit.title.split())}{payload}")
 
 
 def _facet_line(field: str, facet: "Facet") -> str:

@@ -263,7 +263,7 @@ def index(plan: Plan) -> Told:
 
 
 def _how_searched(fusion: "Fusion") -> str:
-    if fusion == type(fusion).words():
+    if fusion == type(fusion).alone("words"):
         return "to search by words; vectors only order titles that match equally well"
     score = "the probability of a click" if fusion.is_probability else f"fused by {fusion.method}"
     return f"to search by words and vectors; the score is {score}"

@@ -6,6 +6,7 @@ or grade counts as not clicked.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -14,12 +15,14 @@ from numpy.typing import NDArray
 
 from clickvec.errors import ClickvecError
 from clickvec.evaluation.index_measures import Source, index_test_set
-from clickvec.evaluation.logistic_fit import Floats, fact_rows, fit_clicks
+from clickvec.evaluation.logistic_fit import Floats, fact_rows, fit_clicks, fit_without_parts
 from clickvec.evaluation.metrics import DEPTH, MEASURES, Gains, Row, gains_of, values_of, values_of_gains, values_table
 from clickvec.evaluation.test_set import Catalogue, TestSet
 from clickvec.progress import Progress, ignore
 from clickvec.search.fusion import Candidates, Fusion
 from clickvec.search.index import Index
+from clickvec.search.parts import PARTS, PROPOSING
+from clickvec.search.parts.vector_part import VECTORS
 
 FOLDS = 5
 MOST_QUERIES = 1_000  # of more, a random sample
@@ -28,19 +31,30 @@ FEWEST_COMPARED = 10  # with fewer, nothing is compared
 CHOSEN_BY = MEASURES.index("NDCG@10")
 GRIDS = {
     "ranks": tuple(map(Fusion.ranks, (1, 5, 20, 60))),
-    "mixture": tuple(Fusion.mixture(step / 20) for step in range(4, 21)),
+    "mixture": tuple(Fusion.mixture(VECTORS.name, step / 20) for step in range(4, 21)),
 }
 METHODS = (*GRIDS, "clicks")
-FIXED = {"words": Fusion.words(), "vectors": Fusion.vectors(), "default": Fusion.default()}  # nothing of them is fitted
+# Nothing of these is fitted.
+FIXED = {**{part.name: Fusion.alone(part.name) for part in PROPOSING}, "default": Fusion.default()}
 TRAINED = "trained"  # what the fusion that an index has already is called
-# The probability of a click by one part alone, and the facts of the other part that it ignores.
-PARTS = {"words alone": frozenset({"cosine"}), "vectors alone": frozenset({"words", "rarest match"})}
+# The probability of a click by one part alone, and the features of the other parts that it ignores.
+ALONE = {
+    f"{alone.name} alone": frozenset(
+        feature.name
+        for part in PARTS
+        if part is not alone
+        for feature in part.features
+        if feature.least is not None and not feature.is_exact
+    )
+    for alone in PROPOSING
+}
 ERRORS_OF_FEW = 2  # standard errors by which another fusion must be better to be chosen on few queries
 CURE = "Collect more clicks, or choose on a judged set (clickvec index --dev)."
 _CALLED = {
-    "words": "words alone", "vectors": "vectors alone", "default": "the default fusion",
+    **{part.name: f"{part.name} alone" for part in PROPOSING},
+    "default": "the default fusion",
     TRAINED: "the fusion that training has chosen",
-}  # fmt: skip
+}
 BINS = 10
 LABEL = "fitting the fusion"
 
@@ -96,7 +110,7 @@ def fit_fusion(index: Index, source: Source, progress: Progress | None = None) -
         return choose(queries, progress)
     if len(queries) < FEWEST_COMPARED:
         raise too_few(len(queries))
-    is_chosen = index.fusion_report and index.fusion != Fusion.words()
+    is_chosen = index.fusion_report and index.fusion != FIXED["words"]
     return compare(queries, index.fusion if is_chosen else None)
 
 
@@ -119,12 +133,12 @@ def verdict(report: dict[str, Any]) -> str:
             f"Hybrid search ranks by words alone, which is not worse here: {measure} {figures['words']:.1f}, and "
             f"{figures['clicks']:.1f} by both. {CURE}"
         )
-    if chosen in PARTS:
+    if chosen in ALONE:
         return (
             f"Hybrid search ranks by {chosen}, which is better here: {measure} {figures[chosen]:.1f}, and "
             f"{figures['clicks']:.1f} by both."
         )
-    part = max(("words", "vectors"), key=lambda name: figures[name])
+    part = max((part.name for part in PROPOSING), key=lambda name: figures[name])
     if figures[part] < figures[chosen]:
         return ""
     return (
@@ -176,7 +190,7 @@ def gather(index: Index, test: TestSet, progress: Progress | None = None) -> lis
         report("searching", number, len(test.queries))
         proposed = index.candidates(query.query)
         order = np.argsort(proposed.positions)  # ties must not depend on the present fusion
-        candidates = proposed.facts._replace(cosine=proposed.facts.cosine[order], matches=proposed.facts.matches[order])
+        candidates = proposed.candidates.take(proposed.rows[order])
         found = (proposed.documents[at] for at in order.tolist())
         keys = tuple(catalogue.key(document.id, document.title) for document in found)
         gathered.append(FittedQuery.of(candidates, keys, gains_of(query)))
@@ -216,7 +230,7 @@ def choose(
     def best_of(names: Iterable[str]) -> str:
         return max(names, key=lambda name: float(values[name][CHOSEN_BY].mean()))
 
-    best, part = best_of(METHODS), best_of(PARTS)
+    best, part = best_of(METHODS), best_of(ALONE)
     chosen = best if _is_better(values[best][CHOSEN_BY], values["clicks"][CHOSEN_BY], errors=2) else "clicks"
     chosen = part if _is_better(values[part][CHOSEN_BY], values[chosen][CHOSEN_BY], errors=1) else chosen
     if of_few_clicks and best_of(("words", chosen)) == "words":
@@ -225,6 +239,9 @@ def choose(
     bins, error = reliability(np.concatenate(predicted), np.concatenate([query.clicked for query in queries]))
     about = {"queries": len(queries), "chosen": chosen, "figures": _means(values), "calibration_error": error}
     fusion = FIXED[chosen] if chosen in FIXED else fits[chosen](range(len(queries)))
+    if fusion.is_probability:
+        of_queries = [query.candidates for query in queries], [query.clicked for query in queries]
+        fusion = replace(fusion, without=fit_without_parts(*of_queries))
     return FittedFusion(fusion, {**about, "reliability": bins}, values)
 
 
@@ -235,7 +252,7 @@ def _means(values: dict[str, Floats]) -> dict[str, dict[str, float]]:
 def validate(queries: Sequence[FittedQuery], progress: Progress | None = None) -> Validation:
     """Measure words, vectors and the default on all queries, and what is fitted by cross-validation."""
     report = progress or ignore
-    values = {"words": measure_scores(queries, by_words), "vectors": measure_scores(queries, by_vectors)}
+    values = {part.name: measure_scores(queries, partial(by_part, part.name)) for part in PROPOSING}
     values["default"] = measure_scores(queries, Fusion.default().scores)
     fits = dict[str, Fit]()
     for done, (name, fusions) in enumerate(GRIDS.items()):
@@ -243,7 +260,7 @@ def validate(queries: Sequence[FittedQuery], progress: Progress | None = None) -
         fits[name], values[name] = _choose_setting(queries, fusions)
     report(LABEL, len(GRIDS), len(METHODS))
     chances = dict[str, list[Floats]]()
-    for name, without in {"clicks": frozenset[str](), **PARTS}.items():
+    for name, without in {"clicks": frozenset[str](), **ALONE}.items():
         fits[name] = partial(_fit_clicks, queries, without=without)
         values[name], chances[name] = _cross_validate(queries, fits[name])
     report(LABEL, len(METHODS), len(METHODS))
@@ -266,15 +283,10 @@ def reliability(chances: Floats, clicked: NDArray[np.bool_]) -> tuple[list[dict[
     return bins, error
 
 
-def by_words(candidates: Candidates) -> NDArray[Any]:
-    """Score by BM25 alone. What words do not find has no score."""
-    scores = candidates.bm25
-    return np.where(scores > 0, scores, -np.inf)
-
-
-def by_vectors(candidates: Candidates) -> NDArray[Any]:
-    """Score by the cosine alone."""
-    return np.where(candidates.cosine != 0, candidates.cosine, -np.inf)
+def by_part(name: str, candidates: Candidates) -> NDArray[Any]:
+    """Score by one part alone. What it does not find has no score."""
+    own = candidates.values[name].own
+    return np.where(own != 0, own, -np.inf)
 
 
 def measure_scores(queries: Sequence[FittedQuery], score: Callable[[Candidates], NDArray[Any]]) -> Floats:

@@ -13,7 +13,7 @@ from clickvec.evaluation.ranker import Ranker
 from clickvec.evaluation.test_set import Catalogue, TestSet, by_words, clicked_queries
 from clickvec.progress import Progress, ignore
 from clickvec.search.index import Index
-from clickvec.search.retrieval import MODES
+from clickvec.search.parts import MODES
 from clickvec.text.tokens import canonical
 
 MOST_TITLES = 2_000_000  # of a larger index, BM25 as a baseline would take too much memory

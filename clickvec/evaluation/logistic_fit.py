@@ -4,21 +4,22 @@ The penalty pulls the weights towards a prior, which ranks as the default fusion
 little, and many thousands change what they have evidence for.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from clickvec.search.fusion import CLICK_FACTS, Candidates, Fusion, facts_of
+from clickvec.search.fusion import Candidates, Fusion, Weights, key_of, silent_sets
+from clickvec.search.parts import FEATURES, PARTS, PROPOSING
+from clickvec.search.title_view import DEPTH
 
 Floats = NDArray[np.float64]
 
-NAMES = ("constant", *CLICK_FACTS)
+NAMES = ("constant", *FEATURES)
 # Typical of the logs that we have measured. The ratios of all but the constant are those of the default mixture.
-PRIOR = {"constant": -11.0, "cosine": 14.0, "words": 6.0, "codes": 7.9, "numbers": 3.8}
-RISING = ("cosine", "words", "codes", "numbers", "rarest match")  # more of it must not lower the score
+PRIOR = {"constant": -11.0, **{name: round(31.7 * feature.share, 1) for name, feature in FEATURES.items()}}
+LEAST = {name: -np.inf if feature.least is None else feature.least for name, feature in FEATURES.items()}
 PENALTY = 100.0  # of 10 to 1,000, the best on held-out queries of three logs
-LEAST_CODES = 5.0  # log odds: the least at which codes come first in benchmarks/codes.py
 BEND_FROM = -2.0  # log odds: a probability of 0.12
 _LEAST_SLOPE = 0.2
 _ROUNDS = 50
@@ -26,31 +27,56 @@ _CONVERGED = 1e-9  # relative change of the loss
 
 
 def fact_rows(candidates: Candidates) -> Floats:
-    """Return the facts of all candidates: (candidates, weights of the method `clicks`)."""
-    facts, count = facts_of(candidates), len(candidates.cosine)
-    columns = [np.broadcast_to(np.asarray(facts[name], np.float64), count) for name in CLICK_FACTS]
+    """Return the features of all candidates: (candidates, weights of the method `clicks`)."""
+    features, count = candidates.features(), len(candidates)
+    columns = [np.broadcast_to(np.asarray(features.get(name, 0.0), np.float64), count) for name in FEATURES]
     return np.stack([np.ones(count), *columns], axis=1)
 
 
 def fit_clicks(
     rows: Sequence[Floats],
     clicked: Sequence[NDArray[np.bool_]],
-    without: frozenset[str] = frozenset(),
-    least_codes: float = LEAST_CODES,
+    without: Collection[str] = (),
+    least: Mapping[str, float] = LEAST,
 ) -> Fusion:
-    """Fit the method `clicks` to the facts of the candidates of each query, and to which of them were clicked.
+    """Fit the method `clicks` to the features of the candidates of each query, and to which of them were clicked.
 
-    The facts in `without` get the weight 0: the score is then the probability of a click by what is left. The weight of
-    codes is `least_codes` or more, because most logs have too few codes to tell how much they matter.
+    The features in `without` get the weight 0: the score is then the probability of a click by what is left. No weight
+    is below its `least` value.
     """
     facts, labels = np.concatenate(rows), np.concatenate(clicked).astype(np.float64)
     kept = ~np.isin(NAMES, list(without))
-    prior = np.where(kept, [PRIOR.get(name, 0.0) for name in NAMES], 0.0)
-    least = np.where(np.isin(NAMES, RISING), 0.0, -np.inf)
-    least[NAMES.index("codes")] = least_codes
-    weights = _fit_bounded(facts, labels, prior, kept, least) if len(facts) else prior
+    prior = np.where(kept, [PRIOR[name] for name in NAMES], 0.0)
+    bounds = np.array([least.get(name, -np.inf) for name in NAMES])
+    weights = _fit_bounded(facts, labels, prior, kept, bounds) if len(facts) else prior
     weights, bend = _calibrate(facts, labels, weights) if len(facts) else (weights, {})
     return Fusion.from_json({"method": "clicks", "weights": dict(zip(NAMES, weights.tolist(), strict=True)) | bend})
+
+
+def fit_without_parts(candidates: Sequence[Candidates], clicked: Sequence[NDArray[np.bool_]]) -> dict[str, Weights]:
+    """Fit the method `clicks` for each set of silent parts, to the titles that the others propose.
+
+    So the scores are probabilities also for a query about which a part is silent.
+    """
+    fits = dict[str, Weights]()
+    for silent in silent_sets():
+        rows = [proposed_without(of_query, silent) for of_query in candidates]
+        facts = [fact_rows(of_query.take(kept)) for of_query, kept in zip(candidates, rows, strict=True)]
+        labels = [of_query[kept] for of_query, kept in zip(clicked, rows, strict=True)]
+        missing = {feature.name for part in PARTS if part.name in silent for feature in part.features}
+        weights = fit_clicks(facts, labels, missing).weights
+        fits[key_of(silent)] = {name: weight for name, weight in weights.items() if name not in missing}
+    return fits
+
+
+def proposed_without(candidates: Candidates, silent: Collection[str]) -> NDArray[np.int64]:
+    """Return the rows of the candidates that parts other than the silent ones propose."""
+    rows = list[NDArray[np.int64]]()
+    for name in (part.name for part in PROPOSING if part.name not in silent):
+        own = candidates.values[name].own
+        best = np.argsort(-own, kind="stable")[:DEPTH]
+        rows.append(best[own[best] != 0])
+    return np.unique(np.concatenate(rows))
 
 
 def _fit_bounded(facts: Floats, labels: Floats, prior: Floats, kept: NDArray[np.bool_], least: Floats) -> Floats:

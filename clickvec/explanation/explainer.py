@@ -1,7 +1,7 @@
 """Explain a query and a title: the score, its words, keywords, rank, and why the title is not first."""
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -17,7 +17,8 @@ from clickvec.model.about import describe_tower
 from clickvec.model.encoder import Encoder
 from clickvec.search.documents.document import Document
 from clickvec.search.index import Index
-from clickvec.search.retrieval import MODES, facts_of_texts, rank_in_view, reaches_head
+from clickvec.search.parts import MODES
+from clickvec.search.retrieval import of_title, rank_in_view, reaches_head
 from clickvec.search.view_protocol import SearchView
 from clickvec.text.tokens import canonical
 
@@ -32,9 +33,12 @@ class Rank(NamedTuple):
     of: int  # number of titles in the index
     id: str | None  # None if the title is not in the index; `rank` is then the position it would have
     first: str | None  # id of the top hit
-    by_words: int | None = None  # by BM25 alone
-    by_vectors: int | None = None  # by the cosine alone
+    by: Mapping[str, int | None]  # the rank by each part that proposes alone
     depth: int | None = None  # of a large index, only this many titles were ranked, and it is not among them
+
+    def as_json(self) -> dict[str, Any]:
+        """Return plain values."""
+        return {**self._asdict(), "by": dict(self.by)}
 
 
 @dataclass(frozen=True, repr=False)
@@ -73,11 +77,16 @@ class Explanation:
         cosine = f"{_contributions(self.query_words)}\n  title: {_contributions(self.title_words)})"
         if not self.fused:
             return f"Explanation(score {self.score:.3f} by {self.pair.method}\n  query: {cosine}"
-        parts = ", ".join(f"{part.name} {part.contribution:+.3f}" for part in self.fused.parts if part.contribution)
-        words = ", ".join(f"{word.word} {word.contribution:+.3f}" for word in self.fused.words)
+        parts = ", ".join(f"{part.label} {part.value:.3f}" for part in self.fused.parts)
+        terms = ", ".join(f"{term.name} {term.contribution:+.3f}" for term in self.fused.terms if term.contribution)
+        words = "".join(
+            f"  {part.label}: {', '.join(f'{word.word} {word.contribution:+.3f}' for word in part.words)}\n"
+            for part in self.fused.parts
+            if part.words
+        )
         return (
-            f"Explanation(score {self.score:.3f}, cosine {self.fused.cosine:.3f}, BM25 {self.fused.bm25:.3f}\n"
-            f"  parts: {parts}\n  BM25: {words}\n  cosine by {self.pair.method}\n  query: {cosine}"
+            f"Explanation(score {self.score:.3f}, {parts}\n"
+            f"  terms: {terms}\n{words}  cosine by {self.pair.method}\n  query: {cosine}"
         )
 
     def as_json(self) -> dict[str, Any]:
@@ -88,7 +97,7 @@ class Explanation:
             "title": self.pair.title,
             "score": self.score,
             "fused": dataclasses.asdict(self.fused) if self.fused else None,
-            "rank": self.rank._asdict() if self.rank else None,
+            "rank": self.rank.as_json() if self.rank else None,
             "explanation": dataclasses.asdict(self.pair),
             "why_not": dataclasses.asdict(self.why_not) if self.why_not else None,
         }
@@ -139,7 +148,7 @@ def explain_hits(index: Index, query: str, ids: Iterable[str | int], *, method: 
     for doc_id in ids:
         title = _look_up(index, view, doc_id)
         side = Side(view.encoder, "title", title.text)
-        fused, rank = _fuse(fused_query, query_side, side, title), _rank(fused_query, title, top)
+        fused, rank = _fuse(fused_query, title), _rank(fused_query, title, top)
         explanations.append(Explanation(query_side, side, pair_of(query_side, side, method), fused, rank, None))
     return explanations
 
@@ -159,6 +168,7 @@ class _Title(NamedTuple):
     text: str
     id: str | None = None  # None if it is not in the index
     position: int | None = None
+    payload: Any = None
 
 
 def _explain_in_index(
@@ -177,30 +187,29 @@ def _explain_in_index(
     elif top and (rank.depth or rank.rank not in (None, 1)):
         other = top
     query_side, title_side = Side(view.encoder, "query", query), Side(view.encoder, "title", explained.text)
-    fused = _fuse(fused_query, query_side, title_side, explained)
+    fused = _fuse(fused_query, explained)
     if other is None:
         return Explanation(query_side, title_side, pair_of(query_side, title_side, method), fused, rank, None)
     other_side = Side(view.encoder, "title", other.text)
-    both = FusedTitles(fused_query, fused, _fuse(fused_query, query_side, other_side, other))
+    both = FusedTitles(fused_query, fused, _fuse(fused_query, other), explained.payload)
     comparison = why_not(query_side, title_side, other_side, method, both)
     return Explanation(query_side, title_side, comparison.title, fused, rank, comparison)
 
 
-def _fuse(fused_query: FusedQuery, query: Side, side: Side, title: _Title) -> Fused:
-    cosine = float(query.vector @ side.vector)
+def _fuse(fused_query: FusedQuery, title: _Title) -> Fused:
     if title.position is None:
-        return fused_query.of_text(title.text, cosine)
-    return fused_query.of_title(title.position, title.text, cosine)
+        return fused_query.of_text(title.text, title.payload)
+    return fused_query.of_title(title.position, title.text)
 
 
 def _top(fused_query: FusedQuery) -> _Title | None:
     """Return the top hit."""
     view = fused_query.view
-    for position in fused_query.candidates.positions.tolist():
+    for position in fused_query.head.positions.tolist():
         (seq,) = view.seqs_at(np.array([position]))
         document = view.documents.get([seq]).get(seq)
         if document:  # it was not deleted since
-            return _Title(document.title, str(document.id), position)
+            return _Title(document.title, str(document.id), position, document.payload)
     return None
 
 
@@ -210,7 +219,7 @@ def _look_up(index: Index, view: SearchView, title: str | int) -> _Title:
     if document is not None:
         seq = view.documents.find(document.id)
         positions = view.positions_of(np.array([] if seq is None else [seq], np.int64)).tolist()
-        return _Title(document.title, str(document.id), positions[0] if positions else None)
+        return _Title(document.title, str(document.id), positions[0] if positions else None, document.payload)
     if isinstance(title, int):
         raise ClickvecError(f"the index has no title with the id {title}")
     return _Title(title)
@@ -220,24 +229,22 @@ def _rank(fused_query: FusedQuery, title: _Title, top: _Title | None) -> Rank:
     """Return the ranks of a title: among the first hits or, in a small index, among all of them."""
     view, is_large = fused_query.view, fused_query.view.size > RANKED_TITLES
     target = title.text if title.position is None else title.position
-    head = fused_query.candidates.positions
+    head = fused_query.head.positions
     depth = len(head) if title.position in head else RANKED_DEPTH
-    places = list[int | None]()
+    places = dict[str, int | None]()
     for mode in MODES:
+        ranking = fused_query.ranking if mode == "hybrid" else fused_query.ranking_by(mode)
         if is_large:
-            ranking = fused_query.ranking if mode == "hybrid" else fused_query.ranking_by(mode)
             first = ranking.first(depth).positions
             rows = [] if title.position is None else np.flatnonzero(first == title.position).tolist()
-            places.append(rows[0] + 1 if rows else None)
+            places[mode] = rows[0] + 1 if rows else None
         else:
-            places.append(rank_in_view(view, fused_query.query, fused_query.vector, target, mode))
-    if is_large and title.position is None:
-        facts = facts_of_texts(view, fused_query.terms, fused_query.vector, [title.text])
-        if reaches_head(fused_query.candidates, float(facts.cosine[0]), float(facts.bm25[0])):
-            places[0] = rank_in_view(view, fused_query.query, fused_query.vector, title.text, "hybrid")
-    of_one = top.id if top else None
-    is_below = is_large and places[0] is None
-    return Rank(places[0], len(view), title.id, of_one, places[1], places[2], depth if is_below else None)
+            places[mode] = rank_in_view(ranking, target)
+    is_new = is_large and title.position is None
+    if is_new and reaches_head(fused_query.head, of_title(fused_query.ranking, title.text)):
+        places["hybrid"] = rank_in_view(fused_query.ranking, title.text)
+    of_one, place = top.id if top else None, places.pop("hybrid")
+    return Rank(place, len(view), title.id, of_one, places, depth if is_large and place is None else None)
 
 
 def rank_of_text(index: Index, fused_query: FusedQuery, text: str, replaced: Document | None) -> Rank:
@@ -252,8 +259,7 @@ def rank_of_text(index: Index, fused_query: FusedQuery, text: str, replaced: Doc
     before = _rank(fused_query, old, top)
     return rank._replace(
         rank=_without(rank.rank, before.rank),
-        by_words=_without(rank.by_words, before.by_words),
-        by_vectors=_without(rank.by_vectors, before.by_vectors),
+        by={name: _without(place, before.by[name]) for name, place in rank.by.items()},
     )
 
 

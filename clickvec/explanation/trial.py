@@ -51,7 +51,7 @@ def try_out(index: Index, query: str, title: str, replaced: str | int | None = N
     fused_query = FusedQuery(view, query)
     cosine = float(query_side.vector @ title_side.vector)
     document = _with_title(index, title) if replaced is None else index.get(replaced)
-    fused = fused_query.of_text(title, cosine)
+    fused = fused_query.of_text(title, document.payload if document else None)
     rank = rank_of_text(index, fused_query, title, document)
     is_unchanged = document is not None and canonical(document.title) == canonical(title)
     return Trial(

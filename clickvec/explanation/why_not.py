@@ -7,11 +7,12 @@ so are BM25 and the terms of the fused score. The edits are not guessed: each is
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from clickvec.explanation.explained_pair import Pair, Word, pair_of
-from clickvec.explanation.fused_score import Fused, FusedQuery, WordMatch
+from clickvec.explanation.fused_score import Fused, FusedQuery
 from clickvec.explanation.side import Side
+from clickvec.search.parts.part import WordMatch
 from clickvec.text.tokens import split_words
 
 WORDS = 16  # most words tried in the title
@@ -51,8 +52,8 @@ class WhyNot:
     first_score: float
     gap: float  # first_score - score; 0 or less if the title already ranks above
     words: tuple[Share, ...]  # of the query: what each contributes to the cosine
-    bm25_words: tuple[Share, ...]  # of the query: what each adds to BM25; none without an index
-    parts: tuple[Share, ...]  # the terms of the fused score, whose differences add up to the gap; none without an index
+    part_words: dict[str, tuple[Share, ...]]  # of the query: what each adds to BM25; none without an index
+    terms: tuple[Share, ...]  # of the fused score: their differences add up to the gap; none without an index
     missing: tuple[Word, ...]  # words that help the first title and are not in this one, most helpful first
     burdens: tuple[Word, ...]  # words of this title that lower its score, worst first
     edits: tuple[Edit, ...]  # single edits, highest score first
@@ -66,6 +67,7 @@ class FusedTitles(NamedTuple):
     query: FusedQuery
     title: Fused
     first: Fused
+    payload: Any = None  # of the title: an edited title keeps it
 
 
 def why_not(query: Side, title: Side, first: Side, method: str, fused: FusedTitles | None = None) -> WhyNot:
@@ -75,9 +77,8 @@ def why_not(query: Side, title: Side, first: Side, method: str, fused: FusedTitl
     gap = goal - score
 
     def scores_of(texts: list[str]) -> list[float]:
-        cosines = title.encode(texts) @ query.vector
-        scores: list[float] = (fused.query.scores(texts, cosines) if fused else cosines).tolist()
-        return scores
+        scores = fused.query.scores(texts, fused.payload) if fused else title.encode(texts) @ query.vector
+        return [float(score) for score in scores]
 
     candidates = _candidates(here, there)
     draft = tuple((word.word, word.contribution) for word in here.title_words)
@@ -91,8 +92,8 @@ def why_not(query: Side, title: Side, first: Side, method: str, fused: FusedTitl
         goal,
         gap,
         words=_shares(here.query_words, there.query_words),
-        bm25_words=_shares(fused.title.words, fused.first.words) if fused else (),
-        parts=_part_shares(fused.title, fused.first) if fused else (),
+        part_words=_word_shares(fused.title, fused.first) if fused else {},
+        terms=_term_shares(fused.title, fused.first) if fused else (),
         missing=_strongest(
             word for word in there.title_words if word.contribution > 0 and not present.issuperset(word.word.split())
         ),
@@ -110,10 +111,19 @@ def _shares(title: Sequence[Word | WordMatch], first: Sequence[Word | WordMatch]
     )
 
 
-def _part_shares(title: Fused, first: Fused) -> tuple[Share, ...]:
-    return tuple(
-        Share(mine.name, mine.contribution, other.contribution, other.contribution - mine.contribution)
+def _word_shares(title: Fused, first: Fused) -> dict[str, tuple[Share, ...]]:
+    """Return what each word of the query adds to the parts that know it, by the labels of the parts."""
+    return {
+        mine.label: _shares(mine.words, other.words)
         for mine, other in zip(title.parts, first.parts, strict=True)
+        if mine.words is not None and other.words is not None
+    }
+
+
+def _term_shares(title: Fused, first: Fused) -> tuple[Share, ...]:
+    return tuple(
+        Share(mine.label, mine.contribution, other.contribution, other.contribution - mine.contribution)
+        for mine, other in zip(title.terms, first.terms, strict=True)
     )
 
 

@@ -164,7 +164,7 @@ def _read_fusion(stored: object, path: Path) -> tuple[dict[str, Any] | None, dic
         raise ValueError("fusion")
     if (report := stored.get("report")) is not None and not is_report(report):
         raise ValueError("the report of the fusion")
-    fusion = {"method": stored["method"], "weights": stored["weights"]}
+    fusion = {name: stored[name] for name in ("method", "weights", "without") if name in stored}
     if stored["hash"] != json_hash(fusion):
         raise UnavailableError(
             f"{path}/config.json was changed: the hash of its fusion disagrees; copy the folder again"

@@ -20,12 +20,6 @@ METHODS = {
     "leave-one-out": "how much the score falls without the word",
 }
 ADDS_UP = ("shapley", "changes")
-# The terms of a fused score: their names in `Fusion`, and how they are shown.
-PARTS = {
-    "constant": "constant", "cosine": "cosine", "words": "BM25", "codes": "matching codes",
-    "numbers": "matching numbers", "rarest match": "rarest matching word", "unknown words": "words in no title",
-    "rarest word": "rarest query word", "query length": "number of query words", "calibration": "calibration",
-}  # fmt: skip
 NEGLIGIBLE = 0.005  # a contribution that two decimals show as zero
 
 

@@ -1,178 +1,127 @@
-"""Fuse words and vectors: one score for each candidate of a query, as a sum of named terms.
+"""The fusion: one score for each candidate of a query, as a weighted sum of the features of all parts.
 
-Candidates are the titles that either the words (BM25) or the vectors (cosine) find. There are three methods:
+There are three methods:
 
-    ranks     reciprocal rank fusion: the sum of 1 / (constant + rank) of the two rankings
-    mixture   the default: a weighted sum of cosine, share of the highest possible BM25, matched codes, matched numbers
-    clicks    the probability of a click: a logistic model of cosine, BM25 and facts about query and title, calibrated
+    ranks     reciprocal rank fusion: the sum of 1 / (constant + rank) of the rankings by each part
+    mixture   the default: a weighted sum of features, at most 1
+    clicks    the probability of a click: a logistic model of the features, fitted on clicks and calibrated
 
 Every method is additive. `terms_of` names the terms; `clicks` applies the logistic function to their sum. Scores of
-`mixture` and `clicks` depend on the query and the title alone, so they can be compared between queries.
+`mixture` and `clicks` depend on the query and the title alone, so they can be compared between queries. Ranks depend on
+the other candidates, so they are no feature of these.
+
+If a part is silent about a query, as the vectors are if the model knows no trigram of it, its terms are missing, and
+every probability would sink. So a fitted fusion has weights of its own for each subset of the parts that propose.
 """
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import combinations
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from clickvec.errors import ClickvecError
 from clickvec.model.folder import Model
+from clickvec.search.parts import FEATURES, PARTS, PROPOSING
+from clickvec.search.parts.part import Feature, Features, Floats, PartQuery, Values
+from clickvec.search.title_view import Positions
 from clickvec.storage.json_files import json_hash
 
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
+Weights = Mapping[str, float]
 
-# The weights of matched codes and numbers in a mixture: a part number must not lose to a similar title. Chosen with
-# benchmarks/codes.py; a year or a size decides less.
-CODES, NUMBERS = 0.25, 0.12
-RARE = 10.0  # idf is divided by this, so that all facts are about as large as a cosine
-
-
-class QueryTerm(Protocol):
-    """What a fusion needs to know about a word of a query: `Term` of the word search."""
-
-    @property
-    def weights(self) -> Sequence[float]:
-        """The weights of the words that it stands for."""
-
-    @property
-    def idf(self) -> float:
-        """How rare it is."""
-
-    @property
-    def is_known(self) -> bool:
-        """Whether a title contains it."""
-
-    @property
-    def is_code(self) -> bool:
-        """Whether it is a code that a title contains, such as an article number."""
-
-    @property
-    def is_number(self) -> bool:
-        """Whether it is a short number, such as a year or a size."""
-
-
-class Candidates(NamedTuple):
-    """What a fusion knows about the candidates of one query. Make it with `candidates_of`."""
-
-    cosine: Floats  # (titles,): 0 if the query or the title has no vector
-    matches: Floats  # (titles, terms): what each word of the query adds to BM25; 0 if the title does not have it
-    bounds: Floats  # (terms,): more than this, a word of the query cannot add to BM25
-    rarity: Floats  # (terms,): idf
-    is_known: Bools  # (terms,)
-    is_code: Bools  # (terms,)
-    is_number: Bools  # (terms,)
-
-    @property
-    def code_shares(self) -> Floats:
-        """What each code of the query says about its titles, (terms,): together 1 if no other word is rarer.
-
-        So it does not matter how many words surround an article number, and the frequent code of `4k tv` says little.
-        """
-        of_codes = self.bounds * self.is_code
-        return of_codes / max(float(of_codes.sum()), float(self.bounds.max(initial=0)), _LEAST)
-
-    @property
-    def bm25(self) -> Floats:
-        """The BM25 score of each title."""
-        scores: Floats = self.matches.sum(axis=1)
-        return scores
-
-
-def candidates_of(terms: Sequence[QueryTerm], matches: NDArray[Any], cosine: NDArray[Any]) -> Candidates:
-    """Return candidates by the words of a query, what these add to the BM25 of each title, and the cosines."""
-    rarity = np.array([term.idf for term in terms], np.float64)
-    return Candidates(
-        np.asarray(cosine, np.float64),
-        np.asarray(matches, np.float64).reshape(len(cosine), len(terms)),
-        rarity * np.array([max(1.0, *term.weights) if term.weights else 1.0 for term in terms], np.float64),
-        rarity,
-        np.array([term.is_known for term in terms], np.bool_),
-        np.array([term.is_code for term in terms], np.bool_),
-        np.array([term.is_number for term in terms], np.bool_),
-    )
-
-
-def facts_of(candidates: Candidates) -> dict[str, Floats | float]:
-    """Return the facts that the method `clicks` weighs: one number per title, or one for the whole query."""
-    bounds, rarity = candidates.bounds, candidates.rarity
-    has, total = candidates.matches > 0, float(bounds.sum())
-    scale = 1 / total if total else 0.0
-    return {
-        "cosine": candidates.cosine,
-        "words": candidates.bm25 * scale,
-        "codes": has @ candidates.code_shares,
-        "numbers": has @ (bounds * candidates.is_number) * scale,
-        "rarest match": (has * rarity).max(axis=1, initial=0) / RARE,
-        "unknown words": float(bounds[~candidates.is_known].sum()) * scale,
-        "rarest word": float(rarity.max(initial=0)) / RARE,
-        "query length": math.log(max(1, len(bounds))),
-    }
-
-
-# What the facts are, for people. All but the last three differ between the titles of a query.
-CLICK_FACTS = {
-    "cosine": "the cosine of the vectors of query and title",
-    "words": "BM25, as a share of the highest that the words of the query allow",
-    "codes": "the codes of the query that the title has, as a share of the idf of its codes",
-    "numbers": "the short numbers that the title has, as a share of the idf of the query",
-    "rarest match": "the idf of the rarest word that the title has, divided by 10",
-    "unknown words": "the words of the query that no title has, as a share of the idf of the query",
-    "rarest word": "the idf of the rarest word of the query, divided by 10",
-    "query length": "the logarithm of the number of different words of the query",
-}
-_NAMES = {
+# What can be weighed, and what must be.
+_NAMES: dict[str, tuple[str, ...]] = {
     "ranks": ("constant",),
-    "mixture": ("cosine", "words", "codes", "numbers"),
-    "clicks": ("constant", *CLICK_FACTS),
+    "mixture": tuple(FEATURES),
+    "clicks": ("constant", *FEATURES, "bend", "bend from"),
 }
-# The log odds change with another slope above some value: by 1 + bend. This corrects probabilities and keeps the order.
-BEND = ("bend", "bend from")
-_LEAST = 1e-30  # instead of 0, so that nothing is divided by 0
-_TIE = 0.001  # the weight of the cosine among titles whose words match equally well
+_NEEDED = {"ranks": ("constant",), "mixture": (), "clicks": ("constant",)}
+_TIE = 0.001  # the weight of the other parts among titles that one part finds equally good
 _LARGEST = 1e6  # of a weight; what is larger was not fitted
 
 
 @dataclass(frozen=True)
+class Candidates:
+    """What all parts say about some titles, for one query."""
+
+    values: dict[str, Values]  # by the names of the parts
+    silent: frozenset[str] = frozenset()  # the parts that have nothing to say about any title
+
+    def __len__(self) -> int:
+        """Return the number of titles."""
+        return len(next(iter(self.values.values())).own)
+
+    def features(self) -> Features:
+        """Return the features of all parts."""
+        return {name: feature for values in self.values.values() for name, feature in values.features().items()}
+
+    def take(self, rows: NDArray[Any]) -> "Candidates":
+        """Return some of the titles."""
+        return replace(self, values={name: values.take(rows) for name, values in self.values.items()})
+
+    def joined(self, other: "Candidates") -> "Candidates":
+        """Return these titles, then others."""
+        return replace(self, values={name: values.joined(other.values[name]) for name, values in self.values.items()})
+
+
+def candidates_at(parts: Sequence[PartQuery], positions: Positions) -> Candidates:
+    """Return what the parts say about titles of the view."""
+    silent = frozenset([one.part.name for one in parts if one.is_silent])
+    return Candidates({one.part.name: one.values(positions) for one in parts}, silent)
+
+
+def candidates_of_texts(parts: Sequence[PartQuery], texts: Sequence[str], payload: Any = None) -> Candidates:  # noqa: ANN401
+    """Return what the parts would say about titles if they were in the view, all with the same payload."""
+    silent = frozenset([one.part.name for one in parts if one.is_silent])
+    return Candidates({one.part.name: one.values_of_texts(texts, payload) for one in parts}, silent)
+
+
+def silent_sets() -> list[frozenset[str]]:
+    """Return each set of parts that may be silent while another one proposes."""
+    names = [part.name for part in PROPOSING]
+    return [frozenset(chosen) for size in range(1, len(names)) for chosen in combinations(names, size)]
+
+
+def key_of(silent: Collection[str]) -> str:
+    """Return the name under which a fusion stores its weights without these parts."""
+    return "+".join(sorted(silent))
+
+
+@dataclass(frozen=True)
 class Fusion:
-    """How the parts of a hit make its score. `weights` are one number for each fact of the method."""
+    """How the features of a hit make its score."""
 
     method: str
-    weights: Mapping[str, float]
+    weights: Weights  # one number for each feature; a feature without a number is not weighed
+    without: Mapping[str, Weights] = field(default_factory=dict)  # the same if parts are silent, by `key_of` them
 
     @property
     def is_probability(self) -> bool:
         """Whether a score is the probability of a click."""
         return self.method == "clicks"
 
+    def weights_without(self, silent: Collection[str]) -> Weights:
+        """Return the weights for queries about which these parts are silent."""
+        return self.without.get(key_of(silent), self.weights) if silent else self.weights
+
     def scores(self, candidates: Candidates, head: Candidates | None = None) -> NDArray[np.float32]:
         """Return the score of each candidate. With `head`, their ranks are those that each has among these."""
-        if self.method == "ranks":
-            sums = sum(self._terms(candidates, head).values())
-        elif self.method == "mixture":
-            total = float(candidates.bounds.sum())
-            words, numbers = (self.weights[name] / total if total else 0.0 for name in ("words", "numbers"))
-            sums = self.weights["cosine"] * candidates.cosine + words * candidates.bm25
-            if candidates.is_code.any():
-                sums += self.weights["codes"] * ((candidates.matches > 0) @ candidates.code_shares)
-            if candidates.is_number.any():
-                sums += numbers * ((candidates.matches > 0) @ (candidates.bounds * candidates.is_number))
-        else:
-            sums = logistic(sum(self._terms(candidates).values()) + np.zeros(len(candidates.cosine)))
-        return np.asarray(sums, np.float32)
+        total = sum(self._terms(candidates, head).values()) + np.zeros(len(candidates))
+        return np.asarray(logistic(total) if self.method == "clicks" else total, np.float32)
 
-    def most(self, candidates: Candidates, cosine: float, bm25: float) -> float:
-        """Return a score that no other title exceeds which has at most this cosine and BM25."""
-        facts = ("cosine", "words", "codes", "numbers", "rarest match")
-        if min(self.weights.get(fact, 0.0) for fact in facts) < 0:
+    def most(self, candidates: Candidates, own: Mapping[str, float]) -> float:
+        """Return a score that no other title exceeds whose scores by each part alone are at most these."""
+        weights = self.weights_without(candidates.silent)
+        if any(weights.get(name, 0.0) < 0 for name, feature in FEATURES.items() if feature.least is not None):
             return math.inf
-        total = float(candidates.bounds.sum())
-        matches = candidates.bounds[None] * (min(1.0, bm25 / total) if total else 0.0)  # every word matches
-        title = candidates._replace(cosine=np.array([cosine]), matches=matches)
-        return float(np.nextafter(self.scores(title, candidates)[0], np.float32(np.inf)))
+        if math.inf in own.values():
+            return math.inf
+        title = {name: values.highest(own[name]) for name, values in candidates.values.items()}
+        score = self.scores(replace(candidates, values=title), candidates)[0]
+        return float(np.nextafter(score, np.float32(np.inf)))
 
     def terms_of(self, candidates: Candidates, row: int) -> dict[str, float]:
         """Return the terms that add up to the score of one candidate; of `clicks`, to its log odds."""
@@ -181,22 +130,22 @@ class Fusion:
             for name, values in self._terms(candidates).items()
         }
 
-    def _terms(self, candidates: Candidates, head: Candidates | None = None) -> dict[str, Floats | float]:
+    def _terms(self, candidates: Candidates, head: Candidates | None = None) -> Features:
+        weights = self.weights_without(candidates.silent)
         if self.method == "ranks":
-            constant, among = self.weights["constant"], head or candidates
-            parts = {
-                "cosine": (candidates.cosine, among.cosine),
-                "words": (candidates.bm25, among.bm25),
+            constant, among = weights["constant"], (head or candidates).values
+            scale, values = (constant + 1) / len(PROPOSING), candidates.values
+            return {
+                part.name: scale * _reciprocal_ranks(values[part.name].own, among[part.name].own, constant)
+                for part in PARTS
+                if part.proposes
             }
-            return {name: (constant + 1) / 2 * _reciprocal_ranks(*part, constant) for name, part in parts.items()}
-        facts = facts_of(candidates)
-        if self.method == "mixture":
-            return {name: self.weights[name] * facts[name] for name in _NAMES["mixture"]}
-        terms: dict[str, Floats | float] = {"constant": self.weights["constant"]}
-        terms |= {name: self.weights[name] * facts[name] for name in CLICK_FACTS}
-        bend = self.weights.get("bend", 0.0)
-        if bend:
-            terms["calibration"] = bend * np.maximum(sum(terms.values()) - self.weights.get("bend from", 0.0), 0)
+        terms: Features = {"constant": weights["constant"]} if "constant" in weights else {}
+        terms |= {name: weights[name] * feature for name, feature in candidates.features().items() if name in weights}
+        # Above some value, log odds rise with another slope, 1 + bend. This corrects probabilities and keeps the order.
+        if bend := weights.get("bend", 0.0):
+            total = sum(terms.values()) + np.zeros(len(candidates))
+            terms["calibration"] = bend * np.maximum(total - weights.get("bend from", 0.0), 0)
         return terms
 
     @property
@@ -206,60 +155,74 @@ class Fusion:
 
     def as_json(self) -> dict[str, Any]:
         """Return plain values, as `from_json` takes them."""
-        return {"method": self.method, "weights": dict(self.weights)}
+        plain = {"method": self.method, "weights": dict(self.weights)}
+        return plain | ({"without": {name: dict(of) for name, of in self.without.items()}} if self.without else {})
 
     @classmethod
     def from_json(cls, value: object) -> "Fusion":
         """Return the fusion that `as_json` has described. Raise ClickvecError if the value is anything else."""
         if not isinstance(value, Mapping) or str(value.get("method")) not in _NAMES:
             raise ClickvecError(f"a fusion has a method ({', '.join(_NAMES)}) and weights; this is {str(value)[:200]}")
-        method, weights = str(value["method"]), value.get("weights")
-        names = _NAMES[method]
-        if isinstance(weights, Mapping) and "codes" in weights:  # numbers counted as codes once
-            weights = {"numbers": weights["codes"], **weights}
-        optional = BEND if method == "clicks" else ()
-        if not isinstance(weights, Mapping) or set(weights).difference(optional) != set(names):
-            raise ClickvecError(
-                f"the fusion {method!r} needs the weights {', '.join(names)}; it has {str(weights)[:200]}"
-            )
-        for name, weight in weights.items():
-            if isinstance(weight, bool) or not isinstance(weight, int | float) or not abs(weight) <= _LARGEST:
-                raise ClickvecError(f"the weight {name!r} of the fusion {method!r} is {weight!r}; it must be a number")
-        if method == "ranks" and weights["constant"] < 0:
-            raise ClickvecError(f"the constant of the fusion 'ranks' is {weights['constant']}; it must not be negative")
-        if weights.get("bend", 0.0) <= -1:
-            raise ClickvecError(f"the weight 'bend' of the fusion 'clicks' is {weights['bend']}; it must be above -1")
-        return cls(method, {name: float(weights[name]) for name in (*names, *optional) if name in weights})
+        method, without = str(value["method"]), value.get("without", {})
+        keys = list(map(key_of, silent_sets()))
+        if not isinstance(without, Mapping) or not set(without) <= set(keys):
+            raise ClickvecError(f"a fusion has other weights without {' or '.join(keys)}; this is {str(without)[:200]}")
+        return cls(
+            method,
+            _checked_weights(method, value.get("weights")),
+            {str(name): _checked_weights(method, weights) for name, weights in without.items()},
+        )
 
     @classmethod
     def default(cls) -> "Fusion":
-        """Return the fusion of an index without clicks or judgements: a mixture with 0.7 of the cosine.
+        """Return the fusion of an index without clicks or judgements: a mixture of features, each with its share.
 
         docs/search.md shows what it gives on several logs. Its scores are at most 1.
         """
-        return cls.mixture(0.7)
+        return cls("mixture", {name: feature.share for name, feature in FEATURES.items() if feature.share})
 
     @classmethod
-    def words(cls) -> "Fusion":
-        """Return the fusion that ranks by words. The cosine only orders titles whose words match equally well."""
-        return cls.from_json({"method": "mixture", "weights": {"cosine": _TIE, "words": 1 - _TIE, "codes": 0.0}})
+    def alone(cls, name: str) -> "Fusion":
+        """Return the fusion that ranks by one part. If it only finds what matches, others decide between equals."""
+        tie = next(_TIE if part.selects else 0.0 for part in PARTS if part.name == name)
+        others = [feature for part, feature in _main_features().items() if part != name and tie]
+        weights = {_main_features()[name].name: 1 - tie, **{one.name: tie / len(others) for one in others}}
+        return cls("mixture", weights)
 
     @classmethod
-    def vectors(cls) -> "Fusion":
-        """Return the fusion that ranks by the cosine alone."""
-        return cls.from_json({"method": "mixture", "weights": {"cosine": 1.0, "words": 0.0, "codes": 0.0}})
+    def mixture(cls, name: str, share: float) -> "Fusion":
+        """Return the default mixture with another share of one part, 0 to 1, of what all parts that propose weigh."""
+        main = _main_features()
+        total = sum(one.share for one in main.values())
+        others = total - main[name].share
+        weights = {one.name: total * (1 - share) * one.share / others for one in main.values()}
+        weights[main[name].name] = total * share
+        return cls("mixture", {**cls.default().weights, **{of: round(weight, 9) for of, weight in weights.items()}})
 
     @classmethod
     def ranks(cls, constant: float) -> "Fusion":
-        """Return reciprocal rank fusion, scaled so that the first title of both rankings scores 1."""
+        """Return reciprocal rank fusion, scaled so that the first title of all rankings scores 1."""
         return cls.from_json({"method": "ranks", "weights": {"constant": constant}})
 
-    @classmethod
-    def mixture(cls, cosine: float) -> "Fusion":
-        """Return a mixture with this share of the cosine, 0 to 1, of what matched codes and numbers leave."""
-        rest = 1 - CODES - NUMBERS
-        weights = {"cosine": round(rest * cosine, 9), "words": round(rest * (1 - cosine), 9)}
-        return cls.from_json({"method": "mixture", "weights": {**weights, "codes": CODES, "numbers": NUMBERS}})
+
+def _main_features() -> dict[str, Feature]:
+    """Return the feature by which each part that proposes ranks, by the names of the parts."""
+    return {part.name: part.features[0] for part in PARTS if part.proposes}
+
+
+def _checked_weights(method: str, weights: object) -> dict[str, float]:
+    """Return the weights of a method as floats. Raise ClickvecError if one is missing, unknown or not a number."""
+    names, needed = _NAMES[method], _NEEDED[method]
+    if not isinstance(weights, Mapping) or not weights or not set(needed) <= set(weights) <= set(names):
+        raise ClickvecError(f"the fusion {method!r} weighs {', '.join(names)}; this one has {str(weights)[:200]}")
+    for name, weight in weights.items():
+        if isinstance(weight, bool) or not isinstance(weight, int | float) or not abs(weight) <= _LARGEST:
+            raise ClickvecError(f"the weight {name!r} of the fusion {method!r} is {weight!r}; it must be a number")
+    if method == "ranks" and weights["constant"] < 0:
+        raise ClickvecError(f"the constant of the fusion 'ranks' is {weights['constant']}; it must not be negative")
+    if weights.get("bend", 0.0) <= -1:
+        raise ClickvecError(f"the weight 'bend' of the fusion 'clicks' is {weights['bend']}; it must be above -1")
+    return {name: float(weights[name]) for name in names if name in weights}
 
 
 def fusion_settings(model: Model) -> dict[str, Any]:

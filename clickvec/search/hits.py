@@ -1,6 +1,6 @@
 """Hits: how queries become vectors, and positions become the results that a caller gets."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeGuard
 
 import numpy as np
@@ -8,6 +8,9 @@ from numpy.typing import NDArray
 
 from clickvec.errors import ClickvecError
 from clickvec.model.encoder import Vectors
+from clickvec.search.parts import PARTS
+from clickvec.search.parts.part import Query
+from clickvec.search.parts.vector_part import VECTORS
 from clickvec.search.payload.filters import Filter
 from clickvec.search.retrieval import Ranked, Ranking, rankings
 from clickvec.search.view_protocol import SearchView
@@ -15,27 +18,24 @@ from clickvec.search.view_protocol import SearchView
 _UNIT_LENGTH = 1e-5  # a query vector whose length differs more from 1 is scaled
 
 
-class Parts(NamedTuple):
-    """The two scores that hybrid search fuses."""
-
-    cosine: float  # of the vectors of query and title; 0 if either has none
-    bm25: float  # 0 if the title has no word of the query
-
-
 class Hit(NamedTuple):
-    """A search result. The score is fused from the parts; in the modes words and vectors, it is one of them."""
+    """A search result. The score is fused from the parts; in the modes words and vectors, it is one of them.
+
+    `parts` has the score by each part alone: `cosine`, of the vectors of query and title, is 0 if either has none;
+    `bm25` is 0 if the title has no word of the query.
+    """
 
     id: str | int
     title: str
     score: float
-    parts: Parts = Parts(0.0, 0.0)
+    parts: Mapping[str, float]
     payload: Any = None
 
     def __repr__(self) -> str:
         """Show rounded scores, and the payload if there is one."""
         text = repr(self.payload)
         payload = "" if self.payload is None else f", payload={text if len(text) <= 300 else f'{text[:300]}...'}"
-        parts = f"cosine {self.parts.cosine:.4f}, bm25 {self.parts.bm25:.3f}"
+        parts = ", ".join(f"{name} {value:.4f}" for name, value in self.parts.items())
         return f"Hit(id={self.id!r}, title={self.title[:200]!r}, score={self.score:.4f} ({parts}){payload})"
 
 
@@ -49,13 +49,13 @@ def search_texts_or_vectors(
 ) -> Iterator[Ranking]:
     """Yield the order of each query, of which `count` titles will be asked for."""
     allowed = view.allowed(condition)
-    if isinstance(query, np.ndarray):
-        if mode == "words":
-            raise ClickvecError("a vector cannot be searched by words; give a text, or the mode hybrid or vectors")
-        vectors = _unit_vectors(query, view.encoder.dimensions)
-        return rankings(view, [None] * len(vectors), vectors, count, "vectors", allowed)
-    vectors = np.atleast_2d(view.encoder.encode_query(query))
-    return rankings(view, [query] if isinstance(query, str) else query, vectors, count, mode, allowed)
+    if not isinstance(query, np.ndarray):
+        queries = [Query(text) for text in ([query] if isinstance(query, str) else query)]
+        return rankings(view, queries, mode, allowed, count)
+    if mode not in ("hybrid", VECTORS.name):
+        raise ClickvecError(f"a vector cannot be searched by {mode}; give a text, or the mode hybrid or {VECTORS.name}")
+    vectors = _unit_vectors(query, view.encoder.dimensions)
+    return rankings(view, [Query(None, vector) for vector in vectors], VECTORS.name, allowed, count)
 
 
 def _unit_vectors(query: NDArray[Any], dimensions: int) -> Vectors:
@@ -79,10 +79,19 @@ def read_hits(view: SearchView, ranked: Sequence[Ranked], is_last: bool) -> list
     documents = view.documents.get([seq for seqs in wanted for seq in seqs])
     if not is_last and any(seq not in documents for seqs in wanted for seq in seqs):
         return None
+    measures = {part.name: part.measure for part in PARTS}
     return [
         [
-            Hit(documents[seq].id, documents[seq].title, score, Parts(cosine, bm25), documents[seq].payload)
-            for seq, score, cosine, bm25 in zip(seqs, *(values.tolist() for values in one[1:]), strict=True)
+            Hit(
+                documents[seq].id,
+                documents[seq].title,
+                score,
+                {measures[name]: own for name, own in zip(one.own, parts, strict=True)},
+                documents[seq].payload,
+            )
+            for seq, score, *parts in zip(
+                seqs, one.scores.tolist(), *(own.tolist() for own in one.own.values()), strict=True
+            )
             if seq in documents
         ]
         for seqs, one in zip(wanted, ranked, strict=True)

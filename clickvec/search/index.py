@@ -21,7 +21,7 @@ from clickvec.search.documents.given_documents import Given, changes_of, documen
 from clickvec.search.engines.address import is_address
 from clickvec.search.engines.engine_opening import create_at, open_address
 from clickvec.search.fusion import Fusion, fusion_settings
-from clickvec.search.hits import Hit, Parts
+from clickvec.search.hits import Hit
 from clickvec.search.live.index_folder import check_index, check_index_output, check_search, write_index
 from clickvec.search.live.live_folder import LiveFolder
 from clickvec.search.live.live_index import Live
@@ -30,7 +30,7 @@ from clickvec.search.searchable import Searchable
 from clickvec.search.segments.segment import vectors_alone
 from clickvec.search.view_protocol import LiveDocuments
 
-__all__ = ["Change", "Document", "Hit", "Index", "Parts", "check_index_output"]
+__all__ = ["Change", "Document", "Hit", "Index", "check_index_output"]
 
 
 class Index(Searchable):

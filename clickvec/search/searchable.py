@@ -10,12 +10,13 @@ from numpy.typing import NDArray
 from clickvec.errors import ClickvecError, check_type
 from clickvec.model.encoder import Encoder
 from clickvec.search.documents.document import Document
-from clickvec.search.fusion import Fusion
+from clickvec.search.fusion import Fusion, candidates_of_texts
 from clickvec.search.hits import Hit, is_vectors, read_hits, search_texts_or_vectors
 from clickvec.search.payload.facets import Facet
 from clickvec.search.payload.filters import Filter, parse_filter
-from clickvec.search.retrieval import Proposed, Ranking, Scores, check_mode, facts_of_texts, rank_in_view
-from clickvec.search.view_protocol import DEPTH, LiveDocuments, Positions, SearchView, StaleViewError
+from clickvec.search.retrieval import Proposed, Scores, check_mode, rank_in_view, ranking_of
+from clickvec.search.title_view import DEPTH, Positions
+from clickvec.search.view_protocol import LiveDocuments, SearchView, StaleViewError
 from clickvec.text.tokens import canonical
 
 _ATTEMPTS = 3  # searches, if documents that were found are deleted before they are read
@@ -205,10 +206,10 @@ class Searchable:
 
     def _found(self, view: SearchView, query: str, condition: Filter | None, mode: str) -> tuple[Positions, Scores]:
         """Return the titles whose fields are counted, and their scores."""
-        ranking = Ranking(view, query, view.encoder.encode_query(query), mode, view.allowed(condition))
+        ranking = ranking_of(view, query, mode, view.allowed(condition))
         if mode == "hybrid":
             return ranking.head.positions, ranking.head.scores
-        return ranking.first(DEPTH if mode == "vectors" else view.size)[:2]
+        return ranking.first(view.size if ranking.part(mode).part.selects else DEPTH)[:2]
 
     def corrections(self, query: str) -> dict[str, tuple[str, ...]]:
         """Return the words of a query that no title has, each with the similar words that are searched instead.
@@ -226,8 +227,7 @@ class Searchable:
         condition = parse_filter(where)
         for _ in range(_ATTEMPTS):
             view = self._live.view()
-            vector = view.encoder.encode_query(query)
-            proposed = Ranking(view, query, vector, "hybrid", view.allowed(condition)).head
+            proposed = ranking_of(view, query, allowed=view.allowed(condition)).head
             seqs = view.seqs_at(proposed.positions)
             documents = view.documents.get(seqs)
             if len(documents) == len(seqs):
@@ -238,8 +238,7 @@ class Searchable:
     def scores(self, query: str, titles: Sequence[str]) -> NDArray[np.float32]:
         """Return the fused score of any titles for a query, as if they were in the index."""
         view = self._live.view()
-        terms, vector = view.words.terms(query), view.encoder.encode_query(query)
-        return view.fusion.scores(facts_of_texts(view, terms, vector, titles))
+        return view.fusion.scores(candidates_of_texts(ranking_of(view, query).parts, titles))
 
     def rank(self, query: str, title: Document | str, mode: str = "hybrid") -> int | None:
         """Return the rank of a title among all hits of a query, from 1, or None if the query does not find it.
@@ -260,7 +259,7 @@ class Searchable:
             if not len(positions):
                 raise ClickvecError(f"the index has no title with the id {title.id!r}")
             target = int(positions[0])
-        return rank_in_view(view, query, view.encoder.encode_query(query), target, mode)
+        return rank_in_view(ranking_of(view, query, mode, view.allowed(None)), target)
 
 
 def _positions(view: SearchView, doc_id: str | int) -> Positions:

@@ -114,13 +114,6 @@ class ClickRequest(Request):
 # --- responses ---------------------------------------------------------------------------------------------------
 
 
-class Parts(Struct):
-    """What words and vectors say about a hit."""
-
-    cosine: float
-    bm25: float
-
-
 class FoundDocument(Struct, kw_only=True):
     """A document of the index."""
 
@@ -148,7 +141,7 @@ class Traces(Struct):
 
 
 class ExplainResponse(Struct):
-    """How a score comes about. The parts of `fused` add up to the score, the words of `explanation` to the cosine."""
+    """How a score comes about. The terms of `fused` add up to the score, the words of `explanation` to the cosine."""
 
     tower: str
     query: str
@@ -175,7 +168,7 @@ class FoundHit(Struct, kw_only=True):
     id: Id
     title: str
     score: float
-    parts: Parts
+    parts: Annotated[dict[str, float], _about("What each part of the score says: cosine, bm25.")]
     payload: Any | UnsetType = UNSET
     words: list[HitWord] | UnsetType = UNSET
     explanation: ExplainResponse | UnsetType = UNSET

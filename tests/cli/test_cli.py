@@ -377,7 +377,7 @@ def test_index_and_search(tmp_path: Path, trained: Path) -> None:
     assert [float(line.split()[0]) for line in lines] == pytest.approx([hit.score for hit in hits], abs=5e-4)
     assert next(line for line in lines if "  a  " in line).endswith('  {"url": "http://p"}')
     found = json.loads(ok("search", tmp_path / "index", "pizza fresh and hot", "--json", "-k", "1"))
-    expected_hit = hits[0]._asdict() | {"parts": hits[0].parts._asdict()}
+    expected_hit = hits[0]._asdict() | {"parts": dict(hits[0].parts)}
     assert found == {"query": "pizza fresh and hot", "hits": [expected_hit]}
     ok("index", trained, tmp_path / "titles.csv", "--out", tmp_path / "index", "--overwrite")
 

@@ -125,18 +125,18 @@ def test_the_first_hit_of_an_index(models: Path) -> None:
     alone = [[hit.id for hit in index.search(QUERY, mode=mode)] for mode in ("words", "vectors")]
     by_words, by_vectors = (ids.index(top) + 1 if top in ids else None for ids in alone)
     assert found["rank"] == {
-        "rank": 1, "of": 8, "id": top, "first": top, "by_words": by_words, "by_vectors": by_vectors,
+        "rank": 1, "of": 8, "id": top, "first": top, "by": {"words": by_words, "vectors": by_vectors},
         "depth": None,
     }  # fmt: skip
     assert found["score"] == pytest.approx(hits[0].score, abs=1e-6)
-    assert found["fused"]["cosine"] == pytest.approx(hits[0].parts.cosine, abs=1e-6)
-    assert found["fused"]["bm25"] == pytest.approx(hits[0].parts.bm25, abs=1e-6)
+    assert found["fused"]["parts"][0]["value"] == pytest.approx(hits[0].parts["cosine"], abs=1e-6)
+    assert found["fused"]["parts"][1]["value"] == pytest.approx(hits[0].parts["bm25"], abs=1e-6)
     assert found["why_not"] is None
     out = ok("explain", models / "index", QUERY)
     places = f"(by words alone {by_words or '–'}, by vectors alone {by_vectors or '–'})"
     assert f"rank   1 of 8 titles, id {top} {places}\n" in out
     assert f"Total {signed(hits[0].score)} = score\n" in out
-    assert f"Total {signed(hits[0].parts.bm25)} = BM25\n" in out or not hits[0].parts.bm25
+    assert f"Total {signed(hits[0].parts['bm25'])} = BM25\n" in out or not hits[0].parts["bm25"]
 
 
 @pytest.mark.parametrize("place", range(8))

@@ -269,7 +269,9 @@ def test_modes_and_parts(index: Path) -> None:
     hits = Index.open(index).search("new york", k=9)
     lines = ok("search", index, "new york", "--parts", "-k", "9").splitlines()
     for line, hit in zip(lines, hits, strict=True):
-        start = f"{hit.score:.3f}  cosine {hit.parts.cosine:.3f}  BM25 {hit.parts.bm25:.3f}  {hit.id}  {hit.title}"
+        start = (
+            f"{hit.score:.3f}  cosine {hit.parts['cosine']:.3f}  BM25 {hit.parts['bm25']:.3f}  {hit.id}  {hit.title}"
+        )
         assert line.startswith(start)
     assert set(ids(index, "new york", "--mode", "words")) == {"b", "c"}
     assert "d" not in ids(index, "new york", "--mode", "vectors")

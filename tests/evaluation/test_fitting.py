@@ -1,17 +1,31 @@
 """Fitting a fusion: known weights are found again, probabilities are calibrated, and little data changes little."""
 
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
 
-from clickvec.evaluation.fitting import FittedQuery, choose, compare, measure_scores, reliability, verdict
-from clickvec.evaluation.logistic_fit import LEAST_CODES, NAMES, PRIOR, fit_clicks, fit_logistic
+from clickvec.evaluation.fitting import FittedQuery, by_part, choose, compare, measure_scores, reliability, verdict
+from clickvec.evaluation.logistic_fit import (
+    LEAST,
+    NAMES,
+    PRIOR,
+    fit_clicks,
+    fit_logistic,
+    fit_without_parts,
+    proposed_without,
+)
 from clickvec.evaluation.metrics import values_of
-from clickvec.search.fusion import CLICK_FACTS, Candidates, Fusion, logistic
+from clickvec.search.fusion import Candidates, Fusion, logistic
+from clickvec.search.lexical.query_terms import Term
+from clickvec.search.parts import FEATURES
+from clickvec.search.parts.part import Single
+from clickvec.search.parts.word_part import LEAST_CODES, Matches, facts_of
 
-PRIOR_WEIGHTS = np.array([PRIOR.get(name, 0.0) for name in NAMES])
-TRUE = Fusion("clicks", dict(zip(("constant", *CLICK_FACTS), (-9.0, 10, 4, 5, 2, 1, 0.5, 0.5, -0.3), strict=True)))
+PRIOR_WEIGHTS = np.array([PRIOR[name] for name in NAMES])
+TRUE = Fusion("clicks", dict(zip(("constant", *FEATURES), (-9.0, 10, 4, 5, 2, 1, 0.5, 0.5, -0.3), strict=True)))
 
 
 def some_queries(count: int, truth: Fusion = TRUE, titles: int = 60) -> list[FittedQuery]:
@@ -23,7 +37,10 @@ def some_queries(count: int, truth: Fusion = TRUE, titles: int = 60) -> list[Fit
         idf = rng.uniform(1, 9, terms)
         matches = rng.uniform(0.2, 0.7, (titles, terms)) * idf * (rng.random((titles, terms)) < 0.3)
         is_known, is_code, is_number = (rng.random(terms) < share for share in (0.9, 0.2, 0.2))
-        of = Candidates(rng.uniform(-0.2, 1, titles), matches, idf, idf, is_known, is_code, is_number & ~is_code)
+        cosine = rng.uniform(-0.2, 1, titles)
+        kinds = zip(idf.tolist(), is_known, is_code, is_number & ~is_code, strict=True)
+        words = Matches(facts_of([Term("", (), (), *kind) for kind in kinds]), matches)
+        of = Candidates({"vectors": Single("cosine", cosine), "words": words})
         keys = tuple(f"{number}-{title}" for title in range(titles))
         clicked = rng.random(titles) < truth.scores(of)
         gains = {key: 1.0 for key, is_clicked in zip(keys, clicked, strict=True) if is_clicked}
@@ -66,8 +83,8 @@ def test_codes_keep_a_weight_even_if_the_clicks_are_elsewhere() -> None:
     weights = fitted(queries).weights
     assert weights["codes"] == pytest.approx(LEAST_CODES, rel=0.2)  # calibration scales all weights
     assert weights["cosine"] > 5
-    few = fit_clicks([query.facts for query in queries], [query.clicked for query in queries], least_codes=0.0).weights
-    assert few["codes"] == 0
+    facts, clicked = [query.facts for query in queries], [query.clicked for query in queries]
+    assert fit_clicks(facts, clicked, least={**LEAST, "codes": 0.0}).weights["codes"] == 0
 
 
 def test_few_queries_stay_near_the_prior_and_a_fact_that_never_varies_keeps_it() -> None:
@@ -87,8 +104,7 @@ def test_no_click_at_all_is_no_error() -> None:
 
 def test_queries_without_candidates_are_no_error() -> None:
     query = some_queries(1)[0]
-    empty = query.candidates._replace(cosine=np.zeros(0), matches=query.candidates.matches[:0])
-    nothing = FittedQuery.of(empty, (), {"elsewhere": 1.0})
+    nothing = FittedQuery.of(query.candidates.take(np.zeros(0, np.int64)), (), {"elsewhere": 1.0})
     assert fitted([nothing]).weights["cosine"] == PRIOR["cosine"]
     assert set(choose([nothing] * 10).report["figures"]["clicks"].values()) == {0.0}
 
@@ -118,18 +134,37 @@ def test_the_report_has_the_figures_of_every_method() -> None:
 
 
 def test_another_method_is_kept_if_it_is_clearly_better(monkeypatch: pytest.MonkeyPatch) -> None:
-    useless = Fusion("clicks", dict.fromkeys(("constant", *CLICK_FACTS), 0.0))
+    useless = Fusion("clicks", dict.fromkeys(("constant", *FEATURES), 0.0))
     monkeypatch.setattr("clickvec.evaluation.fitting.fit_clicks", lambda *_: useless)
     assert choose(some_queries(60)).fusion.method == "mixture"
 
 
+def test_each_smaller_set_of_parts_has_a_calibrated_fit() -> None:
+    """Without its cosine, a fit of both parts would make every probability sink."""
+    queries = some_queries(1_500)
+    candidates, clicked = [query.candidates for query in queries], [query.clicked for query in queries]
+    fits = fit_without_parts(candidates[:1_000], clicked[:1_000])
+    assert fits.keys() == {"vectors", "words"}
+    assert not {"words", "codes"} & fits["words"].keys()
+    both = Fusion("clicks", fitted(queries[:1_000]).weights)
+    for silent in ("vectors", "words"):
+        kept = [proposed_without(of, {silent}) for of in candidates[1_000:]]
+        parts = [
+            replace(of.take(rows), silent=frozenset({silent}))
+            for of, rows in zip(candidates[1_000:], kept, strict=True)
+        ]
+        share = np.concatenate([of[rows] for of, rows in zip(clicked[1_000:], kept, strict=True)]).mean()
+        without = Fusion("clicks", both.weights, {silent: fits[silent]})
+        assert np.concatenate([without.scores(of) for of in parts]).mean() == pytest.approx(share, rel=0.15)
+
+
 def test_few_queries_choose_words_unless_another_fusion_is_clearly_better() -> None:
     queries = some_queries(30, Fusion("clicks", TRUE.weights | {"cosine": 0.0, "words": 12.0}))
-    assert compare(queries).fusion == Fusion.words()
+    assert compare(queries).fusion == Fusion.alone("words")
     assert "ranks by words alone: on 30 queries, nothing else is better" in verdict(compare(queries).report)
     by_cosine = some_queries(30, Fusion("clicks", TRUE.weights | {"words": 0.0, "rarest match": 0.0, "codes": 0.0}))
     chosen = compare(by_cosine)
-    assert chosen.fusion != Fusion.words()
+    assert chosen.fusion != Fusion.alone("words")
     assert "it is better than words alone by more than 2 standard errors" in verdict(chosen.report)
 
 
@@ -137,7 +172,7 @@ def test_few_queries_keep_the_fusion_of_training_unless_another_is_clearly_bette
     queries = some_queries(30)
     assert compare(queries, TRUE).fusion == TRUE
     assert "ranks by the fusion that training has chosen" in verdict(compare(queries, TRUE).report)
-    useless = Fusion("clicks", dict.fromkeys(("constant", *CLICK_FACTS), 0.0))
+    useless = Fusion("clicks", dict.fromkeys(("constant", *FEATURES), 0.0))
     assert compare(queries, useless).fusion != useless
 
 
@@ -155,9 +190,9 @@ def test_copies_of_a_title_count_once() -> None:
     gains = {"a": 1.0, "b": 1.0}
     for keys in (("a", "b", "c", "d"), ("a", "a", "b", "c")):
         one = FittedQuery.of(query.candidates, keys, gains)
-        order = np.argsort(-query.candidates.cosine)
+        order = np.argsort(-query.candidates.values["vectors"].own)
         expected = values_of((keys[at] for at in order.tolist()), gains)
-        assert measure_scores([one], lambda candidates: candidates.cosine)[:, 0].tolist() == pytest.approx(expected)
+        assert measure_scores([one], partial(by_part, "vectors"))[:, 0].tolist() == pytest.approx(expected)
 
 
 def test_reliability_by_hand() -> None:

@@ -123,13 +123,13 @@ def test_on_few_queries_an_index_is_only_changed_for_what_is_clearly_better(tmp_
     clicked = titles[::3]  # the titles themselves: words find them all
     collection = TestSet.of_clicks(ClickLog(clicked, clicked, np.ones(len(clicked))), Catalogue(titles))
     fitted = use_best_fusion(index, collection)
-    assert index.fusion == fitted.fusion == Fusion.words()
+    assert index.fusion == fitted.fusion == Fusion.alone("words")
     index.save(tmp_path / "index")
     told = ok("info", tmp_path / "index")
     check_tells(told, "Fusions, compared on 19 queries", "ranks by words alone", "takes at least 50 queries")
-    index.use_fusion(Fusion.mixture(0.05), report=fitted.report)
+    index.use_fusion(Fusion.mixture("vectors", 0.05), report=fitted.report)
     assert use_best_fusion(index, collection).report["chosen"] == "trained"
-    assert index.fusion == Fusion.mixture(0.05)
+    assert index.fusion == Fusion.mixture("vectors", 0.05)
 
 
 def test_a_report_tells_what_was_chosen_and_how_often_titles_were_clicked() -> None:

@@ -3,7 +3,6 @@
 import json
 import math
 
-import numpy as np
 import pytest
 from markup import check_page
 from tiny import TEXTS, tiny
@@ -17,15 +16,16 @@ from clickvec.render.html.explanation_page import explanation_page
 from clickvec.render.terminal.explanation_text import show
 from clickvec.render.terminal.screen import Screen
 from clickvec.search import retrieval
-from clickvec.search.fusion import CLICK_FACTS, Fusion
+from clickvec.search.fusion import Fusion
 from clickvec.search.index import Index
+from clickvec.search.parts import FEATURES
 
 ENCODER = Encoder(tiny("lstm"))
 UNREADABLE = "ЖЖЖ лев AB-1234"  # has no letter trigram that the model knows
 TITLES = [*TEXTS, UNREADABLE, "hotels in shanghai hotels"]
 QUERIES = [TEXTS[0], "cheap hotels", "лев", "лев hotels", "ab1234 paint"]
 CLICKS = Fusion.from_json(
-    {"method": "clicks", "weights": {"constant": -2.0, **dict.fromkeys(CLICK_FACTS, 1.5), "unknown words": -1.0}}
+    {"method": "clicks", "weights": {"constant": -2.0, **dict.fromkeys(FEATURES, 1.5), "unknown words": -1.0}}
 )
 CALIBRATED = Fusion.from_json({"method": "clicks", "weights": {**CLICKS.weights, "bend": -0.5, "bend from": -1.5}})
 FUSIONS = {"default": Fusion.default(), "ranks": Fusion.ranks(5), "clicks": CLICKS, "calibrated": CALIBRATED}
@@ -53,17 +53,19 @@ def test_the_parts_of_every_hit_add_up(query: str, fusion: Fusion) -> None:
         assert fused
         assert rank
         assert found.score == fused.score == pytest.approx(hit.score, abs=1e-6)
-        assert fused.total == pytest.approx(sum(part.contribution for part in fused.parts))
+        assert fused.total == pytest.approx(sum(part.contribution for part in fused.terms))
         assert fused.is_probability == (fusion.method == "clicks")
         assert fused.score == pytest.approx(
             1 / (1 + math.exp(-fused.total)) if fused.is_probability else fused.total, abs=1e-6
         )
-        assert fused.cosine == pytest.approx(hit.parts.cosine, abs=1e-6)
-        assert fused.bm25 == pytest.approx(hit.parts.bm25, abs=1e-6)
-        assert sum(word.contribution for word in fused.words) == pytest.approx(fused.bm25)
+        assert fused.part("vectors").value == pytest.approx(hit.parts["cosine"], abs=1e-6)
+        assert fused.part("words").value == pytest.approx(hit.parts["bm25"], abs=1e-6)
+        assert sum(word.contribution for word in fused.part("words").words or ()) == pytest.approx(
+            fused.part("words").value
+        )
         for words in (found.query_words, found.title_words):
-            contributions = sum(word.contribution for word in words) + fused.rounding
-            assert contributions == pytest.approx(fused.cosine, abs=1e-6)
+            contributions = sum(word.contribution for word in words) + fused.part("vectors").rounding
+            assert contributions == pytest.approx(fused.part("vectors").value, abs=1e-6)
         assert (rank.rank, rank.of, rank.id, rank.first) == (place, len(TITLES), hit.id, hits[0].id)
 
 
@@ -77,8 +79,8 @@ def test_the_ranks_by_words_and_by_vectors_are_those_of_a_search(query: str) -> 
     for number in range(len(TITLES)):
         rank = clickvec.explain(index, query, f"t{number}").rank
         assert rank
-        assert rank.by_words == alone["words"].get(f"t{number}")
-        assert rank.by_vectors == alone["vectors"].get(f"t{number}")
+        assert rank.by["words"] == alone["words"].get(f"t{number}")
+        assert rank.by["vectors"] == alone["vectors"].get(f"t{number}")
 
 
 def test_an_example_worked_by_hand() -> None:
@@ -89,11 +91,11 @@ def test_an_example_worked_by_hand() -> None:
     found = clickvec.explain(index, "paint", "1").fused
     assert found
     idf = math.log(1 + 1.5 / 2.5)
-    assert found.bm25 == pytest.approx(idf / (1 + 1.2), rel=1e-6)
+    assert found.part("words").value == pytest.approx(idf / (1 + 1.2), rel=1e-6)
     cosine = float(ENCODER.encode_query("paint") @ ENCODER.encode_document("cheap paint"))
-    parts = {part.name: part.contribution for part in found.parts if part.contribution}
+    parts = {part.name: part.contribution for part in found.terms if part.contribution}
     assert parts == {"cosine": pytest.approx(0.75 * cosine, abs=1e-6), "words": pytest.approx(0.25 / 2.2)}
-    assert [(word.word, word.matched, word.is_known, word.similar) for word in found.words] == [
+    assert [(word.word, word.matched, word.is_known, word.similar) for word in found.part("words").words or ()] == [
         ("paint", ("paint",), True, ())
     ]
 
@@ -103,17 +105,17 @@ def test_a_title_that_only_words_find_and_one_that_only_vectors_find() -> None:
     by_words = clickvec.explain(index, "лев hotels", "t8")
     assert by_words.fused
     assert by_words.rank
-    assert (by_words.fused.cosine, by_words.pair.score) == (0, 0)
+    assert (by_words.fused.part("vectors").value, by_words.pair.score) == (0, 0)
     assert by_words.score > 0
-    assert by_words.rank.by_vectors is None
+    assert by_words.rank.by["vectors"] is None
     text = told(by_words)
     assert "The title has no letter trigram that the model knows: it has no vector, and only words can match." in text
     assert f"= BM25 query лев hotels title {UNREADABLE}" in text
     by_vectors = clickvec.explain(index, "hotel", "t0")
     assert by_vectors.fused
-    if not by_vectors.fused.bm25:
+    if not by_vectors.fused.part("words").value:
         assert "No word of the query is in the title, so BM25 is 0." in told(by_vectors)
-    assert by_vectors.fused.cosine != 0
+    assert by_vectors.fused.part("vectors").value != 0
 
 
 def test_a_query_of_unknown_letters_is_found_by_its_words() -> None:
@@ -141,12 +143,12 @@ def test_the_gap_is_the_sum_of_the_differences(fusion: Fusion) -> None:
         assert compared.score == found.score
         assert compared.first_score == pytest.approx(top.score, abs=1e-6)
         assert compared.gap == pytest.approx(top.score - found.score, abs=1e-6)
-        differences = sum(share.difference for share in compared.parts)
+        differences = sum(share.difference for share in compared.terms)
         assert differences == pytest.approx(top.fused.total - found.fused.total, abs=1e-6)
-        in_bm25 = sum(share.difference for share in compared.bm25_words)
-        assert in_bm25 == pytest.approx(top.fused.bm25 - found.fused.bm25, abs=1e-6)
+        in_bm25 = sum(share.difference for share in compared.part_words["BM25"])
+        assert in_bm25 == pytest.approx(top.fused.part("words").value - found.fused.part("words").value, abs=1e-6)
         in_cosine = sum(share.difference for share in compared.words)
-        assert in_cosine == pytest.approx(top.fused.cosine - found.fused.cosine, abs=1e-5)
+        assert in_cosine == pytest.approx(top.fused.part("vectors").value - found.fused.part("vectors").value, abs=1e-5)
         if compared.reached and compared.gap > 0:
             assert compared.path[-1].score > compared.first_score
 
@@ -155,15 +157,14 @@ def test_the_gap_is_the_sum_of_the_differences(fusion: Fusion) -> None:
 def test_texts_score_as_they_would_in_the_index(fusion: Fusion) -> None:
     index = index_with(fusion)
     query = FusedQuery(index.view(), "cheap hotels")
-    cosines = ENCODER.encode_document(TITLES).astype(np.float64) @ ENCODER.encode_query("cheap hotels")
-    scores = query.scores(TITLES, cosines)
+    scores = query.scores(TITLES)
     hits = {hit.id: hit.score for hit in index.search("cheap hotels", k=99)}
     if fusion.method == "ranks":  # a copy of a title ranks with the title itself
         assert all(scores[int(key[1:])] <= score + 1e-6 for key, score in hits.items())
     else:
         assert {key: pytest.approx(scores[int(key[1:])], abs=1e-6) for key in hits} == hits
-    for text, cosine, score in zip(TITLES, cosines, scores, strict=True):
-        assert query.of_text(text, float(cosine)).score == pytest.approx(score, abs=1e-6)
+    for text, score in zip(TITLES, scores, strict=True):
+        assert query.of_text(text).score == pytest.approx(score, abs=1e-6)
 
 
 def test_rounded_vectors_are_accounted_for() -> None:
@@ -172,8 +173,8 @@ def test_rounded_vectors_are_accounted_for() -> None:
     found = clickvec.explain(index, TEXTS[0])
     assert found.fused
     assert found.score == pytest.approx(hit.score, abs=1e-6)
-    assert found.fused.rounding == pytest.approx(hit.parts.cosine - found.pair.score, abs=1e-6)
-    assert found.fused.rounding != 0
+    assert found.fused.part("vectors").rounding == pytest.approx(hit.parts["cosine"] - found.pair.score, abs=1e-6)
+    assert found.fused.part("vectors").rounding != 0
 
 
 def test_a_misspelled_word_names_the_word_it_stands_for() -> None:
@@ -183,7 +184,7 @@ def test_a_misspelled_word_names_the_word_it_stands_for() -> None:
         pytest.skip("no word of the index is near")
     found = clickvec.explain(index, "fauct", "0")
     assert found.fused
-    (word,) = found.fused.words
+    (word,) = found.fused.part("words").words or ()
     assert (word.word, word.matched, word.is_known) == ("fauct", ("faucet",), False)
     assert "fauct -> faucet" in told(found)
     assert "fauct → faucet" in explanation_page(found)
@@ -195,9 +196,9 @@ def test_json_and_the_page_hold_all_of_it(fusion: Fusion) -> None:
     data = json.loads(json.dumps(found.as_json()))
     assert found.fused
     assert data["score"] == found.score
-    assert data["fused"]["bm25"] == found.fused.bm25
-    assert [part["name"] for part in data["fused"]["parts"]] == [part.name for part in found.fused.parts]
-    assert data["why_not"]["parts"]
+    assert data["fused"]["parts"][1]["value"] == found.fused.part("words").value
+    assert [part["name"] for part in data["fused"]["terms"]] == [part.name for part in found.fused.terms]
+    assert data["why_not"]["terms"]
     page = explanation_page(found)
     check_page(page)
     for text in ("Parts of the score", "Why this cosine", "BM25: what each word of the query adds"):

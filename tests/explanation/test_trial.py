@@ -24,8 +24,8 @@ def test_the_words_of_a_hit_add_up_to_its_parts(name: str, query: str) -> None:
     hits = index.search(query, k=20)
     for hit, words in zip(hits, highlight(index.view(), query, [hit.title for hit in hits]), strict=True):
         assert " ".join(word.text for word in words) == " ".join(hit.title.split())
-        assert sum(word.cosine for word in words) == pytest.approx(hit.parts.cosine, abs=2e-3)  # of stored vectors
-        assert sum(word.bm25 for word in words) == pytest.approx(hit.parts.bm25, abs=1e-4)
+        assert sum(word.cosine for word in words) == pytest.approx(hit.parts["cosine"], abs=2e-3)  # of stored vectors
+        assert sum(word.bm25 for word in words) == pytest.approx(hit.parts["bm25"], abs=1e-4)
 
 
 @pytest.mark.parametrize("query", QUERIES)
@@ -80,9 +80,9 @@ def test_an_edited_title_has_the_rank_that_it_gets_when_it_replaces_the_old_one(
     replaced = Index.build(ENCODERS["lstm"], titles=[*texts, EDITED], ids=[*map(str, range(len(texts))), "new"])
     trial, expected = try_out(INDEX, query, EDITED, f"t{at}"), explain(replaced, query, "new")
     assert expected.rank
-    assert trial.rank.by_vectors == expected.rank.by_vectors
+    assert trial.rank.by["vectors"] == expected.rank.by["vectors"]
     old = explain(INDEX, query, f"t{at}").fused
-    if old and not old.bm25:  # otherwise the old title tells how rare a word is
+    if old and not old.part("words").value:  # otherwise the old title tells how rare a word is
         assert trial.rank.rank == expected.rank.rank
     assert trial.rank.id is None
 

@@ -20,7 +20,7 @@ def open_trial(tab: Tab, link: str = LINK) -> Any:  # noqa: ANN401
 def check_figures(page: Any, shop: Running, query: str, title: str) -> None:  # noqa: ANN401
     """Wait until the page shows what the service says about these texts."""
     told = shop.post("/try", {"query": query, "title": title}).json()
-    for name, value in (("cosine", f"{told['cosine']:.3f}"), ("bm25", f"{told['fused']['bm25']:.2f}")):
+    for name, value in (("cosine", f"{told['cosine']:.3f}"), ("bm25", f"{told['fused']['parts'][1]['value']:.2f}")):
         shown = page.locator(f"[data-figure={name}] b")
         shown.get_by_text(value.replace("-", "−"), exact=True).wait_for()
 

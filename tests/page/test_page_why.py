@@ -33,7 +33,7 @@ def test_a_hit_opens_to_sums_that_add_up(tab: Tab, shop: Running) -> None:
     for at in range(2):
         assert check_sum(cosines.nth(at)) == pytest.approx(told["explanation"]["score"], abs=0.001)
     bm25 = page.locator("#words table.sum").filter(has_text="= BM25")
-    assert check_sum(bm25, 2) == pytest.approx(told["fused"]["bm25"], abs=0.01)
+    assert check_sum(bm25, 2) == pytest.approx(told["fused"]["parts"][1]["value"], abs=0.01)
     page.get_by_text("What did it beat?").click()
     page.locator("#comparison").get_by_text("It beats").wait_for()
     page.go_back()

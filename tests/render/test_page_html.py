@@ -209,11 +209,11 @@ def test_why_not_is_on_the_page_when_it_is_asked_for() -> None:
     [
         (None, None),
         (
-            Rank(1_234, 5_000, "t<7>", "t0", 7),
+            Rank(1_234, 5_000, "t<7>", "t0", {"words": 7, "vectors": None}),
             "1,234rank among 5,000 titles, id t<7> (by words alone 7, by vectors alone –)",
         ),
-        (Rank(3, 5, None, "t0"), "3would be its rank among 5 titles; it is not in the index"),
-        (Rank(None, 5, "t1", None), "–no rank among 5 titles: neither words nor vectors find it"),
+        (Rank(3, 5, None, "t0", {}), "3would be its rank among 5 titles; it is not in the index"),
+        (Rank(None, 5, "t1", None, {}), "–no rank among 5 titles: nothing finds it"),
     ],
 )
 def test_the_rank_in_an_index(rank: Rank | None, said: str | None) -> None:

@@ -23,9 +23,9 @@ from clickvec.data import Title
 from clickvec.errors import ClickvecError
 from clickvec.model import folder
 from clickvec.model.encoder import Encoder
-from clickvec.search.index import Document, Hit, Index, Parts
+from clickvec.search.index import Document, Hit, Index
 from clickvec.search.live import live_folder
-from clickvec.search.retrieval import MODES
+from clickvec.search.parts import MODES
 from clickvec.search.segments import building
 from clickvec.search.vectors import exact
 from clickvec.storage import files
@@ -92,8 +92,8 @@ def test_a_hit_is_plain_values(index: Index) -> None:
     hit = index.search("hotels", k=1)[0]
     assert isinstance(hit, Hit)
     assert hit == (hit.id, hit.title, hit.score, hit.parts, hit.payload)
-    assert [type(value) for value in hit] == [str, str, float, Parts, type(None)]
-    assert [type(value) for value in hit.parts] == [float, float]
+    assert [type(value) for value in hit] == [str, str, float, dict, type(None)]
+    assert [type(value) for value in hit.parts.values()] == [float, float]
     assert hit._fields == ("id", "title", "score", "parts", "payload")
 
 
@@ -183,7 +183,7 @@ def test_words_find_titles_without_a_vector(encoder: Encoder) -> None:
     for mode in ("hybrid", "words"):
         hits = index.search("Жжж", mode=mode)
         assert [hit.title for hit in hits] == ["ЖЖЖ", "жжж щщщ"]
-        assert [hit.parts.cosine for hit in hits] == [0, 0]
+        assert [hit.parts["cosine"] for hit in hits] == [0, 0]
         assert hits[0].score > hits[1].score > 0
         assert [rank_of(index, "Жжж", place, mode) for place in range(4)] == [None, 1, 2, None]
     assert index.search("Жжж", mode=VECTORS) == []
@@ -708,6 +708,6 @@ def test_a_copy_of_an_index_finds_the_same(encoder: Encoder, tmp_path: Path, vec
 def test_repr_tells_what_it_is(index: Index) -> None:
     for part in ("11 titles", "float32", "LSTM-RNN"):
         assert part in repr(index)
-    hit = Hit("a", "hotels", 0.123456, Parts(0.5, 3.25))
-    assert repr(hit) == "Hit(id='a', title='hotels', score=0.1235 (cosine 0.5000, bm25 3.250))"
+    hit = Hit("a", "hotels", 0.123456, {"cosine": 0.5, "bm25": 3.25})
+    assert repr(hit) == "Hit(id='a', title='hotels', score=0.1235 (cosine 0.5000, bm25 3.2500))"
     assert "payload={'n': 1}" in repr(hit._replace(payload={"n": 1}))

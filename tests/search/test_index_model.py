@@ -41,7 +41,7 @@ from clickvec.model.encoder import Encoder
 from clickvec.search.fusion import Fusion
 from clickvec.search.index import Change, Document, Index
 from clickvec.search.live import live_index
-from clickvec.search.retrieval import MODES
+from clickvec.search.parts import MODES
 
 STEPS = int(os.environ.get("CLICKVEC_MODEL_STEPS", "400"))
 TOLERANCE = 1e-6  # of scores, relative to those above 1
@@ -74,7 +74,7 @@ QUERIES = [
 WHERES = [None, {"n": [1, 2]}]
 FUSIONS = (
     Fusion.default(),
-    Fusion.mixture(0.2),
+    Fusion.mixture("vectors", 0.2),
     Fusion.ranks(60),
     Fusion.from_json(
         {

@@ -29,7 +29,7 @@ from clickvec.search.live.compaction import start_child
 from clickvec.search.live.index_folder import IndexFolder
 from clickvec.search.live.live_folder import LiveFolder
 from clickvec.search.live.new_segment import compact
-from clickvec.search.retrieval import MODES
+from clickvec.search.parts import MODES
 
 TITLES = [*TEXTS, "", "hotels in new york", "paint", "ЖЖЖ"]
 QUERIES = ("hotels in shanghai", "new york", "жжж", "the", "")
@@ -139,12 +139,12 @@ def test_the_parts_of_a_hit_are_the_scores_of_the_other_modes(index: Index) -> N
         assert {hit.id for hit in hits} == cosine.keys() | bm25.keys()
         for mode in MODES:
             for hit in index.search(query, 100, mode=mode):
-                assert hit.parts.cosine == pytest.approx(cosine.get(hit.id, 0), abs=1e-6)
-                assert hit.parts.bm25 == pytest.approx(bm25.get(hit.id, 0), abs=1e-5)
+                assert hit.parts["cosine"] == pytest.approx(cosine.get(hit.id, 0), abs=1e-6)
+                assert hit.parts["bm25"] == pytest.approx(bm25.get(hit.id, 0), abs=1e-5)
         proposed = index.candidates(query)
         assert [one.id for one in proposed.documents] == [hit.id for hit in hits]
         assert proposed.scores.tolist() == [hit.score for hit in hits]
-        sums = [sum(index.fusion.terms_of(proposed.facts, row).values()) for row in range(len(hits))]
+        sums = [sum(index.fusion.terms_of(proposed.candidates, row).values()) for row in proposed.rows.tolist()]
         np.testing.assert_allclose(sums, proposed.scores, atol=1e-5)
 
 
@@ -667,13 +667,13 @@ def test_another_model_is_swapped_in(path: Path, tmp_path: Path) -> None:
     other = Encoder.load(tiny_model(tmp_path / "other", seed=1, cells=9))
     with Index.open(path) as one, Index.open(path) as reader:
         one.add(ids=["x"], titles=["zebra"])
-        reader.use_fusion(Fusion.mixture(0.25))
-        one.use_model(other, Fusion.mixture(0.5))
+        reader.use_fusion(Fusion.mixture("vectors", 0.25))
+        one.use_model(other, Fusion.mixture("vectors", 0.5))
         reader.refresh()
         new = Index.build(other, TITLES)
         for each in (one, reader):
             assert each.encoder.fingerprint == other.fingerprint
-            assert each.fusion == Fusion.mixture(0.5)
+            assert each.fusion == Fusion.mixture("vectors", 0.5)
             found = each.search("hotels in new york", 5, mode="vectors")
             assert [hit.title for hit in found] == [
                 hit.title for hit in new.search("hotels in new york", 5, mode="vectors")
@@ -688,11 +688,11 @@ def test_another_model_is_swapped_in(path: Path, tmp_path: Path) -> None:
 def test_the_fusion_is_stored(path: Path) -> None:
     with Index.open(path) as index:
         default = index.search("hotels in new york")
-        index.use_fusion(Fusion.mixture(0.1), k1=0.9, b=0.4)
+        index.use_fusion(Fusion.mixture("vectors", 0.1), k1=0.9, b=0.4)
         changed = index.search("hotels in new york")
         assert changed != default
     with Index.open(path) as again:
-        assert again.fusion == Fusion.mixture(0.1)
+        assert again.fusion == Fusion.mixture("vectors", 0.1)
         assert again.search("hotels in new york") == changed
         again.save(path.with_name("copy"))
     with Index.open(path.with_name("copy")) as copied:

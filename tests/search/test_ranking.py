@@ -14,7 +14,7 @@ from clickvec.model.encoder import Encoder
 from clickvec.search import retrieval
 from clickvec.search.fusion import Fusion
 from clickvec.search.index import Document, Index
-from clickvec.search.retrieval import MODES
+from clickvec.search.parts import MODES
 
 WORDS = (
     "hotel",

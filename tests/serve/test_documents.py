@@ -175,7 +175,7 @@ def test_explain_comes_with_each_hit_if_asked(reading: Running) -> None:
     for hit in reading.post("/search", {"query": "hotels in shanghai", "k": 2, "explain": True}).json()["hits"]:
         assert hit["explanation"]["title"] == hit["title"]
         assert hit["explanation"]["score"] == pytest.approx(hit["score"], abs=1e-5)
-        assert hit["explanation"]["fused"]["cosine"] == pytest.approx(hit["parts"]["cosine"], abs=1e-5)
+        assert hit["explanation"]["fused"]["parts"][0]["value"] == pytest.approx(hit["parts"]["cosine"], abs=1e-5)
     words = reading.post("/search", {"query": "hotels in shanghai", "mode": "words", "explain": True})
     assert words.status_code == 422
 

@@ -218,17 +218,17 @@ def test_a_model_of_a_handful_of_clicks_is_searched_by_words(
     data = dataset.prepare(few, 10, 50_000)
     for name, clicks, dev in (("a", few, "held-out"), ("b", few, None), ("c", data, None)):
         encoder = clickvec.train(clicks, tmp_path / name, dev=dev, catalogue=titles, **SMALL)
-        assert encoder.model.fusion == Fusion.words().as_json()
+        assert encoder.model.fusion == Fusion.alone("words").as_json()
         index = clickvec.Index.build(encoder, titles)
         for query in queries[:20]:
-            best, hybrid = (index.search(query, k=1, mode=mode)[0].parts.bm25 for mode in ("words", "hybrid"))
+            best, hybrid = (index.search(query, k=1, mode=mode)[0].parts["bm25"] for mode in ("words", "hybrid"))
             assert hybrid == pytest.approx(best, rel=0.01)
     lines = "".join(f"{query}\t{title}\n" for query, title in zip(few.queries, few.titles, strict=True))
     (tmp_path / "few.tsv").write_text(f"query\ttitle\n{lines}")
     for number, option in enumerate(((), ("--no-hold-out",))):
         done = run("train", tmp_path / "few.tsv", "--out", tmp_path / str(number), *option, *OPTIONS)
         assert "Hybrid search ranks by words alone" in done.err
-        assert Encoder.load(tmp_path / str(number)).model.fusion == Fusion.words().as_json()
+        assert Encoder.load(tmp_path / str(number)).model.fusion == Fusion.alone("words").as_json()
     done = run("index", tmp_path / "0", site / "titles.tsv.gz", "--out", tmp_path / "index")
     check_tells(done.err, "ranks by words alone", "Collect more clicks", "--dev")
     check_tells(ok("info", tmp_path / "index"), "ranks by words alone", "Collect more clicks")

@@ -40,7 +40,7 @@ def gap_sentence(compared: WhyNot) -> Html:
         return joined(f"{scores}, so there is no gap to explain.")
     lists = {
         "It lacks words that help the other title: ": compared.missing,
-        f"These words lower its {'cosine' if compared.parts else 'score'}: ": compared.burdens,
+        f"These words lower its {'cosine' if compared.terms else 'score'}: ": compared.burdens,
     }
     found = [(lead, merged(words, WORDS_NAMED)) for lead, words in lists.items()]
     told = [joined(" ", lead, listed(named(*word) for word in words), ".") for lead, words in found if words]

@@ -37,7 +37,8 @@ def _header(explanation: Explanation, model: str) -> Html:
     meaning = "score (cosine of query and title)"
     if fused:
         of = "probability of a click, from" if fused.is_probability else "from"
-        meaning = f"score ({of} cosine {number(fused.cosine)} and BM25 {number(fused.bm25)})"
+        values = " and ".join(f"{part.label} {number(part.value)}" for part in fused.parts)
+        meaning = f"score ({of} {values})"
     score = tag("li", tag("b", number(explanation.score)), tag("span", meaning))
     return joined(
         tag("p", f"Explanation{f' · {model}' if model else ''}", class_="eyebrow"),
@@ -51,12 +52,12 @@ def _rank(rank: Rank) -> Html:
     if rank.depth:
         told: Html = joined(f"not among the first {rank.depth:,} of {rank.of:,} titles")
     elif rank.rank is None:
-        told = joined(f"no rank among {rank.of:,} titles: neither words nor vectors find it")
+        told = joined(f"no rank among {rank.of:,} titles: nothing finds it")
     elif rank.id is None:
         told = joined(f"would be its rank among {rank.of:,} titles; it is not in the index")
     else:
-        alone = (("words", rank.by_words), ("vectors", rank.by_vectors))
-        places = ", ".join(f"by {name} alone {'–' if place is None else f'{place:,}'}" for name, place in alone)
+        alone = {name: "–" if place is None else f"{place:,}" for name, place in rank.by.items()}
+        places = ", ".join(f"by {name} alone {place}" for name, place in alone.items())
         told = joined(f"rank among {rank.of:,} titles, id ", tag("bdi", rank.id), f" ({places})")
     return tag("li", tag("b", "–" if rank.rank is None else f"{rank.rank:,}"), tag("span", told))
 

@@ -22,7 +22,7 @@ from clickvec.render.labels import (
     signed,
     total,
 )
-from clickvec.render.terminal.fused_text import bm25_table, compared_tables, heading, shares_table, terms_table
+from clickvec.render.terminal.fused_text import compared_tables, heading, shares_table, terms_table, words_table
 from clickvec.render.terminal.screen import SHORT, Bar, Cell, Screen, clip, joined
 
 ROWS = 8  # of cells, words and edits
@@ -53,7 +53,8 @@ def _parts(look: Explanation, screen: Screen, everything: bool) -> Iterator[list
         yield [look.tower] if everything else []
         yield heading(look.fused, look.rank, screen)
         yield terms_table(look.fused, screen)
-        yield bm25_table(look.fused, screen)
+        for part in look.fused.parts:
+            yield words_table(part, screen)
     elif not has_vectors:
         yield [*_texts(look.pair, screen), *screen.wrap(told)]
         return
@@ -89,9 +90,10 @@ def _pair(look: Explanation, told: str, screen: Screen, everything: bool) -> Ite
     ]  # fmt: skip
     for side, words in sides.items():
         yield [*_table(_word_columns(side, words, most, everything), screen), total(words, pair, name)]
-    if look.fused and abs(look.fused.rounding) >= VISIBLE_ROUNDING:
-        told = f"The vectors of the index are rounded, which changes the cosine by {signed(look.fused.rounding)}"
-        yield screen.wrap(f"{told} to {plain(look.fused.cosine)}.")
+    for part in look.fused.parts if look.fused else ():
+        if abs(part.rounding) >= VISIBLE_ROUNDING:
+            told = f"The vectors of the index are rounded, which changes the {part.label} by {signed(part.rounding)}"
+            yield screen.wrap(f"{told} to {plain(part.value)}.")
 
 
 def _word_columns(name: str, words: Sequence[Word], most: float, everything: bool) -> Columns:

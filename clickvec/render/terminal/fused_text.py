@@ -3,28 +3,26 @@
 from collections.abc import Sequence
 
 from clickvec.explanation.explainer import Rank
-from clickvec.explanation.fused_score import Fused, WordMatch
+from clickvec.explanation.fused_score import Fused
 from clickvec.explanation.why_not import Share, WhyNot
-from clickvec.render.labels import PARTS, counted, largest, plain, score_text, signed
+from clickvec.render.labels import counted, largest, plain, score_text, signed
 from clickvec.render.terminal.screen import SHORT, Bar, Screen, clip
+from clickvec.search.parts.part import Explained, WordMatch
 
 
 def heading(fused: Fused, rank: Rank | None, screen: Screen) -> list[str]:
-    """Return the score, its two parts and the rank."""
+    """Return the score, its parts and the rank."""
     meaning = " (probability of a click)" if fused.is_probability else ""
     lines = [
         f"score  {screen.strong(score_text(fused.score))}{meaning}",
-        f"parts  cosine {plain(fused.cosine)}, BM25 {plain(fused.bm25)}",
+        f"parts  {', '.join(f'{part.label} {plain(part.value)}' for part in fused.parts)}",
     ]
     return [*lines, *(screen.wrap(f"rank   {rank_text(rank)}") if rank else [])]
 
 
 def rank_text(rank: Rank) -> str:
     """Return the rank of a title in words."""
-    alone = [
-        f"{name} alone {'–' if place is None else f'{place:,}'}"
-        for name, place in (("words", rank.by_words), ("vectors", rank.by_vectors))
-    ]
+    alone = [f"{name} alone {'–' if place is None else f'{place:,}'}" for name, place in rank.by.items()]
     by = f"(by {', by '.join(alone)})"
     if rank.id is None:
         if rank.rank is None:
@@ -36,13 +34,11 @@ def rank_text(rank: Rank) -> str:
 
 def terms_table(fused: Fused, screen: Screen) -> list[str]:
     """Return the terms of the score. Terms of 0 are left out."""
-    parts = [part for part in fused.parts if part.contribution]
-    if not parts:
+    terms = [term for term in fused.terms if term.contribution]
+    if not terms:
         return []
-    most = largest(part.contribution for part in parts)
-    rows = [
-        (PARTS.get(part.name, part.name), signed(part.contribution), Bar(part.contribution, most)) for part in parts
-    ]
+    most = largest(term.contribution for term in terms)
+    rows = [(term.label, signed(term.contribution), Bar(term.contribution, most)) for term in terms]
     equal = f"= log odds of the score {score_text(fused.score)}" if fused.is_probability else "= score"
     return [
         *screen.table("<><", ("part of the score", "contribution", ""), rows),
@@ -50,22 +46,24 @@ def terms_table(fused: Fused, screen: Screen) -> list[str]:
     ]
 
 
-def bm25_table(fused: Fused, screen: Screen) -> list[str]:
-    """Return what each word of the query adds to BM25."""
-    if not fused.words:
-        return ["The query has no words, so BM25 is 0."]
-    most = largest(word.contribution for word in fused.words)
+def words_table(part: Explained, screen: Screen) -> list[str]:
+    """Return what each word of the query adds to the value of a part."""
+    if part.words is None:
+        return []
+    if not part.words:
+        return [f"The query has no words, so {part.label} is 0."]
+    most = largest(word.contribution for word in part.words)
     if not most:
-        return [*_misspelled(fused.words, screen), "No word of the query is in the title, so BM25 is 0."]
+        return [*_misspelled(part.words, screen), f"No word of the query is in the title, so {part.label} is 0."]
     rows = [
         (
             _matched(word),
             signed(word.contribution),
             Bar(word.contribution, most) if word.contribution else _absent(word),
         )
-        for word in fused.words
+        for word in part.words
     ]
-    return [*screen.table("<><", ("query word", "BM25", ""), rows), f"Total {signed(fused.bm25)} = BM25"]
+    return [*screen.table("<><", ("query word", part.label, ""), rows), f"Total {signed(part.value)} = {part.label}"]
 
 
 def _matched(word: WordMatch) -> str:
@@ -88,21 +86,21 @@ def _misspelled(words: Sequence[WordMatch], screen: Screen) -> list[str]:
 
 def compared_tables(compared: WhyNot, is_probability: bool, screen: Screen) -> list[list[str]]:
     """Return the terms of both scores, and what each word of the query adds to BM25 of both titles."""
-    parts = [share for share in compared.parts if share.difference]
-    gap = sum(share.difference for share in compared.parts)
+    terms = [share for share in compared.terms if share.difference]
+    gap = sum(share.difference for share in compared.terms)
     equal = "= gap of the log odds" if is_probability else "= gap"
-    tables = [[*shares_table("part of the score", parts, screen, PARTS), f"Total difference {signed(gap)} {equal}"]]
-    if any(share.title or share.first for share in compared.bm25_words):
-        tables.append(shares_table("BM25 of query word", compared.bm25_words, screen))
+    tables = [[*shares_table("part of the score", terms, screen), f"Total difference {signed(gap)} {equal}"]]
+    for label, words in compared.part_words.items():
+        if any(share.title or share.first for share in words):
+            tables.append(shares_table(f"{label} of query word", words, screen))
     return tables
 
 
-def shares_table(name: str, shares: Sequence[Share], screen: Screen, names: dict[str, str] | None = None) -> list[str]:
+def shares_table(name: str, shares: Sequence[Share], screen: Screen) -> list[str]:
     """Return what each word or part contributes to both titles."""
     most = largest(share.difference for share in shares)
     rows = [
-        ((names or {}).get(share.word, share.word), signed(share.title), signed(share.first), signed(share.difference),
-         Bar(share.difference, most))
+        (share.word, signed(share.title), signed(share.first), signed(share.difference), Bar(share.difference, most))
         for share in shares
-    ]  # fmt: skip
+    ]
     return screen.table("<>>><", (name, "this title", "other title", "difference", ""), rows)

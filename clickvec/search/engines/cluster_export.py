@@ -144,8 +144,8 @@ def hybrid_query(cluster: str) -> dict[str, Any]:
 def pipeline(fusion: Fusion) -> dict[str, Any]:
     """Return the search pipeline of OpenSearch that mixes both scores, with the weights of the index if it mixes."""
     weights = fusion.weights if fusion.method == "mixture" else Fusion.default().weights
-    total = weights["words"] + weights["cosine"] or 1.0
-    share = round(weights["words"] / total, 6)
+    words, cosine = weights.get("words", 0.0), weights.get("cosine", 0.0)
+    share = round(words / (words + cosine or 1.0), 6)
     combination = {"technique": "arithmetic_mean", "parameters": {"weights": [share, round(1 - share, 6)]}}
     processor = {"normalization": {"technique": "min_max"}, "combination": combination}
     return {"phase_results_processors": [{"normalization-processor": processor}]}

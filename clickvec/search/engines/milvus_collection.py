@@ -12,7 +12,8 @@ from clickvec.model.encoder import Vectors
 from clickvec.search.documents.document import Document
 from clickvec.search.engines.address import Address
 from clickvec.search.engines.milvus_filters import stored_fields
-from clickvec.search.view_protocol import EngineError, Positions
+from clickvec.search.title_view import Positions
+from clickvec.search.view_protocol import EngineError
 
 MOST_HITS = 16_384  # of one search, by the server
 _BATCH = 5_000  # vectors in one request

@@ -25,7 +25,8 @@ from clickvec.search.live.live_index import Live
 from clickvec.search.payload.fields import Fields
 from clickvec.search.payload.filters import Filter
 from clickvec.search.segments.building import encode_titles
-from clickvec.search.view_protocol import LiveDocuments, Positions, SearchView
+from clickvec.search.title_view import Positions
+from clickvec.search.view_protocol import LiveDocuments, SearchView
 
 _BLOCK = 10_000  # documents that are encoded at once
 _SETTING = "milvus"  # of the index of words: the name of the collection
@@ -58,6 +59,11 @@ class MilvusView:
     def count_values(self, field: str, positions: Positions | None, allowed: Allowed, limit: int) -> Any:  # noqa: ANN401
         """Count the values of a field."""
         return self._base.count_values(field, positions, allowed[1], limit)
+
+    @property
+    def compared(self) -> None:
+        """None: only Milvus knows what its graph compares."""
+        return None
 
     @property
     def is_exact(self) -> bool:

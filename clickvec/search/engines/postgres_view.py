@@ -1,6 +1,6 @@
 """What a search in PostgreSQL uses. Positions are sequence numbers. Hybrid search is one statement."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -11,16 +11,17 @@ from clickvec.model.encoder import Encoder, Vectors
 from clickvec.search.engines.postgres_connections import Connections
 from clickvec.search.engines.postgres_documents import COLUMNS, PostgresDocuments
 from clickvec.search.engines.postgres_filters import Parameters
-from clickvec.search.engines.postgres_scores import match_sql, score_sql
+from clickvec.search.engines.postgres_scores import hybrid_sql
 from clickvec.search.engines.postgres_tables import State, Tables, read_state
 from clickvec.search.engines.postgres_words import Allowed, PostgresWords, and_allowed
-from clickvec.search.fusion import Fusion
-from clickvec.search.lexical.query_terms import Scores, Term
+from clickvec.search.fusion import Candidates, Fusion
+from clickvec.search.lexical.query_terms import Scores
 from clickvec.search.lexical.word_tokens import title_words
+from clickvec.search.parts.part import PartQuery, Sql, Values
 from clickvec.search.payload.facets import Facet, sorted_facet
 from clickvec.search.payload.fields import FieldKinds, Fields, field_kinds
 from clickvec.search.payload.filters import Filter
-from clickvec.search.view_protocol import Positions
+from clickvec.search.title_view import Positions
 
 _FEW = 5_000  # titles that a filter allows, up to which all of them are compared
 _DEEP = 1_000  # nearest titles, above which the search is exact: an HNSW index is made for few
@@ -112,13 +113,24 @@ class PostgresView:
             rows: list[tuple[Any, ...]] = []
             if query.any():
                 parameters = Parameters()
-                rows = self._connections.read(self._nearest_sql(query, k, allowed, parameters), parameters)
+                rows = self._connections.read(self.nearest_sql(query, k, allowed, parameters), parameters)
             seqs = np.array([row[0] for row in rows], np.int64)
             cosines = np.array([1 - row[1] for row in rows], np.float32)
             best = np.lexsort((seqs, -cosines))
             yield seqs[best], cosines[best]
 
-    def _nearest_sql(self, query: Vectors, k: int, allowed: Allowed | None, parameters: Parameters) -> str:
+    @property
+    def compared(self) -> int | None:
+        """All titles of an exact search; what an HNSW index compares, only the server knows."""
+        return len(self) if self.is_exact else None
+
+    def cosine_sql(self, query: Vectors, parameters: Parameters) -> str:
+        """Return an expression for the cosine of the document `d`, 0 if it has no vector."""
+        if not query.any():
+            return "0::float8"
+        return f"coalesce(1 - (d.vector <=> {parameters.add(_text(query))}::vector), 0)"
+
+    def nearest_sql(self, query: Vectors, k: int, allowed: Allowed | None, parameters: Parameters) -> str:
         """Return the statement that finds the nearest titles and their distances.
 
         Few titles that a filter allows are all compared: an HNSW index might find none of them.
@@ -185,39 +197,29 @@ class PostgresView:
 
     # --- hybrid --------------------------------------------------------------------------------------------------
 
-    def hybrid(
-        self, terms: tuple[Term, ...], vector: Vectors, depth: int, allowed: Allowed | None
-    ) -> tuple[Positions, Scores, Scores, Vectors]:
-        """Return positions, scores, matches and cosines of the candidates, best first, by one statement.
+    def hybrid(self, parts: Sequence[PartQuery], depth: int) -> tuple[Positions, Scores, Candidates] | None:
+        """Return the candidates of all parts, best first, by one statement; None if a part has no SQL.
 
-        It finds the best titles by words and by vectors, scores them, and reads their documents.
+        The statement also reads their documents.
         """
         parameters = Parameters()
-        sources = []
-        if vector.any():
-            sources.append(f"SELECT seq FROM ({self._nearest_sql(vector, depth, allowed, parameters)}) AS near")
-        if by_words := self.words.best_sql(terms, depth, allowed, parameters):
-            sources.append(f"SELECT seq FROM ({by_words}) AS worded")
-        if not sources:
-            none = np.zeros(0, np.float32)
-            return np.zeros(0, np.int64), none, np.zeros((0, len(terms)), np.float32), none
-        cosine = "0::float8"
-        if vector.any():
-            cosine = f"coalesce(1 - (d.vector <=> {parameters.add(_text(vector))}::vector), 0)"
-        names = [f"m{at}" for at in range(len(terms))]
-        each = "".join(f", {match_sql(term, self.words, parameters)} AS m{at}" for at, term in enumerate(terms))
-        statement = (
-            f"WITH found AS MATERIALIZED ({' UNION '.join(sources)}), "
-            f"parts AS (SELECT {COLUMNS}, {cosine} AS cosine{each} "
-            f"FROM {self._tables.documents} d WHERE d.seq IN (SELECT seq FROM found)), "
-            f"summed AS (SELECT *, {' + '.join(names) or '0::float8'} AS bm25 FROM parts) "
-            f"SELECT seq, id, is_integer, title, payload, {score_sql(self.fusion, terms, parameters)} AS score, "
-            f"{', '.join(['cosine', *names])} FROM summed ORDER BY score DESC, seq"
-        )
+        fragments = dict[str, Sql]()
+        for one in parts:
+            fragment = one.sql(self, depth, parameters)
+            if fragment is None:
+                return None
+            fragments[one.part.name] = fragment
+        silent = frozenset(one.part.name for one in parts if one.is_silent)
+        statement = hybrid_sql(self._tables.documents, COLUMNS, fragments, self.fusion, silent)
         rows = self._connections.read(statement, parameters)
         self.documents.remember(rows)
-        numbers = np.array([row[5:] for row in rows], np.float32).reshape(len(rows), 2 + len(terms))
-        return np.array([row[0] for row in rows], np.int64), numbers[:, 0], numbers[:, 2:], numbers[:, 1]
+        values, start = dict[str, Values](), 6
+        for name, fragment in fragments.items():
+            end = start + len(fragment.columns)
+            columns = np.array([row[start:end] for row in rows], np.float32).reshape(len(rows), len(fragment.columns))
+            values[name], start = fragment.values(columns), end
+        scores = np.array([row[5] for row in rows], np.float32)
+        return np.array([row[0] for row in rows], np.int64), scores, Candidates(values, silent)
 
     # --- documents -----------------------------------------------------------------------------------------------
 

@@ -8,12 +8,13 @@ import numpy as np
 
 from clickvec.search.engines.postgres_connections import Connections
 from clickvec.search.engines.postgres_filters import Parameters, SqlFilter
-from clickvec.search.engines.postgres_scores import match_sql
 from clickvec.search.engines.postgres_tables import State, Tables
 from clickvec.search.lexical.query_terms import K1, B, QueryTerms, Scores, Term
+from clickvec.search.lexical.word_segment import MOST
 from clickvec.search.payload.filters import Filter
-from clickvec.search.view_protocol import Positions
+from clickvec.search.title_view import Positions
 
+_LEAST = 1e-30  # instead of 0, so that nothing is divided by 0
 _READ = 20_000  # titles whose BM25 is computed, at most about so many
 
 
@@ -80,7 +81,7 @@ class PostgresWords(QueryTerms):
         searched = self._searched(terms, k)
         if not searched:
             return ""
-        bm25 = " + ".join(match_sql(term, self, parameters) for term in terms if term.words)
+        bm25 = " + ".join(self.match_sql(term, parameters) for term in terms if term.words)
         # Words have letters, digits and marks, so that quoting them is enough.
         query = parameters.add(" | ".join(f"'{word}'" for word in searched))
         return (
@@ -88,6 +89,19 @@ class PostgresWords(QueryTerms):
             f"WHERE array_to_tsvector(d.words) @@ {query}::tsquery{and_allowed(allowed, parameters)} "
             f"ORDER BY 2 DESC, 1 LIMIT {int(k)}"
         )
+
+    def match_sql(self, term: Term, parameters: Parameters) -> str:
+        """Return what a term adds to the BM25 of the document `d`: 0 if the title does not have it."""
+        add = parameters.add
+        constant = add(max(_LEAST, self.k1 * (1 - self.b)))
+        slope = add(self.k1 * self.b / self.mean_length)
+        saturation = f"({constant}::float8 + {slope}::float8 * d.length)"
+        parts = []
+        for word, weight in zip(term.words, term.weights, strict=True):
+            times = f"least({MOST}, cardinality(array_positions(d.words, {add(word)}::text)))"
+            # f / (f + s) is 1 - s / (f + s), which counts the word once.
+            parts.append(f"{add(weight * term.idf)}::float8 * (1 - {saturation} / ({times} + {saturation}))")
+        return f"({' + '.join(parts)})" if parts else "0::float8"
 
     def _searched(self, terms: Sequence[Term], k: int) -> list[str]:
         """Return the words to look up: the rarest ones, until they are in enough titles."""
@@ -107,7 +121,7 @@ class PostgresWords(QueryTerms):
         if not len(positions) or not terms:
             return scores
         parameters = Parameters()
-        each = ", ".join(match_sql(term, self, parameters) for term in terms)
+        each = ", ".join(self.match_sql(term, parameters) for term in terms)
         seqs = parameters.add([int(position) for position in positions])
         statement = f"SELECT d.seq, {each} FROM {self._tables.documents} d WHERE d.seq = ANY({seqs}::bigint[])"
         found: dict[int, Any] = {row[0]: row[1:] for row in self._connections.read(statement, parameters)}

@@ -71,6 +71,10 @@ class QueryTerms(ABC):
     def _near(self, word: str, most: int) -> Collection[str]:
         """Return words of titles that may be at most so many edits away from a word."""
 
+    def postings(self, terms: Sequence[Term]) -> int:
+        """Return the number of titles with each word, added up."""
+        return sum(self._title_counts([word for term in terms for word in term.words]))
+
     def terms(self, query: str) -> tuple[Term, ...]:
         """Return the distinct words of a query, at most 64, in order."""
         last = self._last

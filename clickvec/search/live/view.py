@@ -24,8 +24,8 @@ from clickvec.search.payload.facets import Facet, count_values
 from clickvec.search.payload.fields import FieldKinds, Fields, field_kinds
 from clickvec.search.payload.filters import Filter
 from clickvec.search.segments.segment import Coverage, Segment
+from clickvec.search.title_view import Documents
 from clickvec.search.vectors.exact import BLOCK_QUERIES
-from clickvec.search.view_protocol import Documents
 
 Positions = NDArray[np.int64]
 Mask = NDArray[np.bool_]
@@ -195,6 +195,11 @@ class View:
     def is_exact(self) -> bool:
         """Whether `nearest` misses no title."""
         return self.segment.approximate is None
+
+    @property
+    def compared(self) -> int:
+        """About how many titles `nearest` compares with a query."""
+        return self.segment.compared + len(self._delta_seqs)
 
     def nearest(self, queries: Vectors, k: int, allowed: Mask | None) -> Iterator[tuple[Positions, Vectors]]:
         """Yield the positions of the k best titles for each query and their cosines, best first, ties by position."""

@@ -101,6 +101,11 @@ class Segment:
                     self._fields = self._fields()
         return self._fields
 
+    @property
+    def compared(self) -> int:
+        """About how many titles `nearest` compares with a query."""
+        return len(self) if self.approximate is None else self.approximate.compared
+
     def nearest(
         self, queries: Vectors, k: int, allowed: NDArray[np.bool_] | None
     ) -> Iterator[tuple[Positions, Vectors]]:

@@ -24,8 +24,8 @@ from clickvec.errors import ClickvecError, missing_extra
 from clickvec.model.encoder import Vectors
 from clickvec.model.shrink import StoredVectors
 from clickvec.progress import Progress, ignore
+from clickvec.search.title_view import DEPTH
 from clickvec.search.vectors.exact import BLOCK_QUERIES, ExactSearch, Positions
-from clickvec.search.view_protocol import DEPTH
 
 EXACT_UP_TO = 100_000  # titles; "auto" searches more of them approximately
 RECALL = 0.97  # share of the 10 nearest titles that is found; the number of lists that a search reads depends on it
@@ -162,6 +162,11 @@ class ApproximateSearch:
     def settings(self) -> dict[str, Any]:
         """What `from_arrays` must be told, as JSON: how many lists a search reads, and the recall that was measured."""
         return {"lists": self._lists, "recall": self.recall}
+
+    @property
+    def compared(self) -> int:
+        """About how many titles a search for up to 100 compares: those of the lists that it reads."""
+        return round(len(self.exact.vectors) * self._lists / int(self._index.nlist))
 
     def nearest(
         self, queries: Vectors, k: int, allowed: NDArray[np.bool_] | None = None

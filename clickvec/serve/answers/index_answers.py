@@ -34,7 +34,6 @@ from clickvec.serve.schemas import (
     HitWord,
     Id,
     NewDocument,
-    Parts,
     Ready,
     Reranked,
     RerankRequest,
@@ -128,7 +127,7 @@ def _hit(hit: Hit, explanation: Any) -> FoundHit:  # noqa: ANN401
         id=hit.id,
         title=hit.title,
         score=round(hit.score, _DIGITS),
-        parts=Parts(round(hit.parts.cosine, _DIGITS), round(hit.parts.bm25, _DIGITS)),
+        parts={name: round(value, _DIGITS) for name, value in hit.parts.items()},
         payload=UNSET if hit.payload is None else hit.payload,
         explanation=explanation,
     )

@@ -55,7 +55,7 @@ def try_title(service: Service, call: Call) -> TryResponse:
         trial.cosine,
         trial.fused.score,
         dataclasses.asdict(trial.fused),
-        trial.rank._asdict(),
+        trial.rank.as_json(),
         [TriedWord(**dataclasses.asdict(word)) for word in trial.query_words],
         [TriedWord(**dataclasses.asdict(word)) for word in trial.title_words],
         traces(trial.query_reading, trial.title_reading) if request.trace else UNSET,

@@ -174,12 +174,12 @@ export function show(root, params, context) {
       el("span", { class: `delta ${isSame || !change ? "" : change > 0 ? "up" : "down"}` }, isSame ? "as at the start" : !change ? `as before: ${shown(old)}` : `${change > 0 ? "▲" : "▼"} ${changeText} from ${shown(old)}`));
     const beyond = (number, least) => (Math.abs(number) > least ? number : 0);
     const place = ({ rank }) => rank.rank ?? 1e12;
-    const climbed = place(old) - place(now), risen = beyond(now.score - old.score, 5e-5), closer = beyond(now.cosine - old.cosine, 5e-4), matched = beyond(now.fused.bm25 - old.fused.bm25, 5e-3);
+    const climbed = place(old) - place(now), risen = beyond(now.score - old.score, 5e-5), closer = beyond(now.cosine - old.cosine, 5e-4), bm25 = ({ fused }) => fused.parts.find((part) => part.name === "words").value, matched = beyond(bm25(now) - bm25(old), 5e-3);
     put(figures,
       figure("rank", rankText(now.rank, false), ({ rank }) => (rank.rank ? count(rank.rank) : "–"), climbed, Math.abs(climbed) < 1e11 ? plural(Math.abs(climbed), "place") : ""),
       figure("score", percent ? "chance of a click" : "score", ({ score }) => scoreText(score, service), risen, percent ? `${signed(100 * risen, 1)} points` : signed(risen)),
       figure("cosine", "cosine", ({ cosine }) => fixed(cosine), closer, signed(closer)),
-      figure("bm25", "BM25", ({ fused }) => fixed(fused.bm25, 2), matched, signed(matched, 2)));
+      figure("bm25", "BM25", (answer) => fixed(bm25(answer), 2), matched, signed(matched, 2)));
     drawExperiments();
     drawVectors(old);
     if (service.has_cells) drawGates(gates, now.trace, { query: now.query.map((word) => word.keyword), title: now.title.map((word) => word.keyword) }, known);

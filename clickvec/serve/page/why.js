@@ -7,10 +7,8 @@ import { cellTopics, drawGates } from "./gates.js";
 import { titlePicker } from "./picker.js";
 
 const CELLS = 8; // listed, of those that answered
-const PARTS = {
-  cosine: "how close the vectors are", words: "the words of the query that it has (BM25)", codes: "codes that match", numbers: "numbers that match", constant: "where every title starts",
-  "rarest match": "the rarest word that matched", "unknown words": "words of the query that no title has", "rarest word": "how rare the words of the query are", "query length": "how long the query is", calibration: "so that scores are real probabilities",
-};
+// The words of the query that explain parts of the score, such as BM25.
+const matches = (fused) => fused.parts.flatMap((part) => part.words || []);
 // A title by its id or, if it has none, by its text.
 const named = ({ id, title: text }) => (id === undefined || id === null ? { title: text } : { id });
 
@@ -43,8 +41,8 @@ export function show(root, params, context) {
   function drawAll(answer) {
     const { explanation: pair, fused, rank } = answer;
     const most = largest([...pair.query_words, ...pair.title_words].map((word) => word.contribution), 0.05);
-    const matched = new Set(fused.words.filter((word) => word.contribution > 0).map((word) => word.word));
-    const hitsOf = new Set(fused.words.flatMap((word) => word.matched));
+    const matched = new Set(matches(fused).filter((word) => word.contribution > 0).map((word) => word.word));
+    const hitsOf = new Set(matches(fused).flatMap((word) => word.matched));
     const lit = (words, isMatch) => words.map((word) => [litWord(word.word, word.contribution, most, { title: `${signed(word.contribution)} of the cosine` }, isMatch(word.word)), " "]);
     const self = named({ id: rank.id, title: answer.title });
     const comparison = section("Beside another title", { id: "comparison" });
@@ -54,8 +52,7 @@ export function show(root, params, context) {
         el("h2.headline", lit(pair.title_words, (word) => [...hitsOf].some((hit) => word.includes(hit)))),
         el("p.lead", "for ", el("span.asked", lit(pair.query_words, (word) => matched.has(word)))),
         figures([[scoreText(fused.score, service), service.fusion === "clicks" ? "score: chance of a click" : "score"],
-          [fixed(fused.cosine), rank.by_vectors ? `cosine · ${count(rank.by_vectors)}. by vectors` : "cosine"],
-          [fixed(fused.bm25, 2), rank.by_words ? `BM25 · ${count(rank.by_words)}. by words` : "BM25 · not found by words"]]),
+          ...fused.parts.map(({ name, label, value, words }) => [fixed(value, words ? 2 : 3), `${label}${place(rank.by, name, words)}`])]),
         el("div.row",
           service.has_cells && el("a.button", { href: context.link("try", { q, ...self }) }, "Try it out: edit it word by word"),
           el("a.button", { href: context.link("search", { q }) }, "All hits"), documentDetails(rank))),
@@ -112,16 +109,22 @@ function verdict(rank, service) {
   return rank.depth ? `Beyond the best ${count(rank.depth)} of ${plural(service.titles, "title")} by words and by vectors` : "This query does not find it";
 }
 
+// Where a part alone has the title.
+function place(by, name, words) {
+  if (!(name in by)) return "";
+  return by[name] ? ` · ${count(by[name])}. by ${name}` : words ? ` · not found by ${name}` : "";
+}
+
 const METHODS = {
   clicks: "A logistic model of clicks weighs what words and vectors say.", mixture: "A weighted sum of what words and vectors say.", ranks: "The places by words and by vectors (reciprocal rank fusion).",
 };
 
 function scoreSection({ fused }) {
-  const parts = fused.parts.filter((part) => part.contribution || ["words", "cosine"].includes(part.name)), most = largest(parts.map((part) => part.contribution));
+  const terms = fused.terms.filter((term) => term.contribution || ["words", "cosine"].includes(term.name)), most = largest(terms.map((term) => term.contribution));
   const end = fused.is_probability ? `= log odds of ${(100 * fused.score).toFixed(1)}%, the score` : "= score";
   return section("The score is a sum", { id: "score" },
     table(METHODS[fused.method] || fused.method, [["part"], ["adds", "n"], [""], ["", "soft optional"]],
-      parts.map((part) => [part.name, signed(part.contribution), bar(part.contribution, most), PARTS[part.name]]), { total: [signed(fused.total), end] }));
+      terms.map((term) => [term.name, signed(term.contribution), bar(term.contribution, most), term.meaning]), { total: [signed(fused.total), end] }));
 }
 
 function wordsSection({ explanation: pair, fused }, most) {
@@ -131,15 +134,20 @@ function wordsSection({ explanation: pair, fused }, most) {
       word.keyword && chip("keyword", "Many of the most active cells detect it", ".k"), word.unimportant && chip("unimportant", "The vector hardly changes without it"),
       word.known < 1 && chip(`${Math.round(100 * word.known)}% known`, "Letter trigrams of the word that the model knows")]]),
     { total: [signed(words.reduce((sum, word) => sum + word.contribution, 0)), "= cosine"] });
-  const found = fused.words, longest = largest(found.map((word) => word.contribution));
   const inTitle = (word) => word.matched.join(", ") || (word.is_known ? "–" : word.similar.length ? `– (stands for ${word.similar.join(", ")})` : "– (no title has it)");
   return section("Every word adds its part", { id: "words" },
     el("h3", `By meaning: cosine ${fixed(pair.score)}`),
     el("div.pairs", side("title", pair.title_words), side("query", pair.query_words)),
-    Math.abs(fused.rounding) > 0.0005 && note(`The index stores rounded vectors: they change the cosine by ${signed(fused.rounding, 4)}.`),
-    el("h3", `By words: BM25 ${fixed(fused.bm25, 2)}`),
-    found.length ? table("Words of the query", [["word"], ["adds", "n"], [""], ["in the title", "soft"]],
-      found.map((word) => [word.word, signed(word.contribution, 2), bar(word.contribution, longest, false), inTitle(word)]), { total: [signed(fused.bm25, 2), "= BM25"] }) : note("The query has no words."));
+    fused.parts.map((part) => Math.abs(part.rounding) > 0.0005 && note(`The index stores rounded vectors: they change the ${part.label} by ${signed(part.rounding, 4)}.`)),
+    fused.parts.filter((part) => part.words).map(matchesOf));
+
+  // What each word of the query adds to a part of the score.
+  function matchesOf({ name, label, value, words: found }) {
+    const longest = largest(found.map((word) => word.contribution));
+    return [el("h3", `By ${name}: ${label} ${fixed(value, 2)}`),
+      found.length ? table("Words of the query", [["word"], ["adds", "n"], [""], ["in the title", "soft"]],
+        found.map((word) => [word.word, signed(word.contribution, 2), bar(word.contribution, longest, false), inTitle(word)]), { total: [signed(value, 2), `= ${label}`] }) : note("The query has no words.")];
+  }
 }
 
 function linksSection(pair) {
@@ -176,13 +184,13 @@ function comparisonBody(why, isMirrored) {
   const [mine, other, sign] = isMirrored ? ["first", "title", 1] : ["title", "first", -1];
   const ahead = sign * why.gap;
   const rows = (shares) => shares.map((share) => ({ name: share.word, mine: share[mine], other: share[other], by: sign * share.difference }));
-  const parts = rows(why.parts);
+  const parts = rows(why.terms);
   const reasons = parts.filter((part) => part.by * ahead > 0).sort((a, b) => Math.abs(b.by) - Math.abs(a.by)).slice(0, 2).map((part) => `${part.name} (${signed(part.by)})`);
   return el("div",
     el("p.lead", ahead >= 0 ? "It beats " : "It loses to ", el("q.other", why[other].title), Math.abs(ahead) < 5e-4 ? " by a hair" : ` by ${fixed(Math.abs(ahead))} of the score`, reasons.length ? `, mostly by ${reasons.join(" and ")}.` : "."),
     el("div.pairs",
       differences("Parts of the score", parts),
-      el("div", differences("Words of the query: cosine", rows(why.words)), why.bm25_words.some((share) => share.title || share.first) && differences("Words of the query: BM25", rows(why.bm25_words), 2))),
+      el("div", differences("Words of the query: cosine", rows(why.words)), Object.entries(why.part_words).filter(([, words]) => words.some((share) => share.title || share.first)).map(([label, words]) => differences(`Words of the query: ${label}`, rows(words), 2)))),
     !isMirrored && ahead < 0 && changes(why));
 }
 

@@ -19,7 +19,7 @@ from clickvec.search import retrieval
 from clickvec.search.documents.document import Document
 from clickvec.search.fusion import Fusion
 from clickvec.search.index import Index
-from clickvec.search.retrieval import MODES
+from clickvec.search.parts import MODES
 
 WORDS = (
     *("hotel", "hotels", "shanghai", "cheap", "flights", "new", "york", "city", "guide", "paint", "bathtub", "fix"),
@@ -197,10 +197,11 @@ def test_explanations_add_up(both: tuple[Index, Index]) -> None:
             assert why.fused
             assert same.fused
             assert why.score == pytest.approx(same.score, abs=1e-5)
-            total = sum(part.contribution for part in why.fused.parts)
+            total = sum(part.contribution for part in why.fused.terms)
             score = 1 / (1 + np.exp(-total)) if why.fused.is_probability else total
             assert score == pytest.approx(why.score, abs=1e-5)
-            assert sum(word.contribution for word in why.fused.words) == pytest.approx(why.fused.bm25, abs=1e-4)
+            of_words = why.fused.part("words")
+            assert sum(word.contribution for word in of_words.words or ()) == pytest.approx(of_words.value, abs=1e-4)
             assert why.rank
             assert same.rank
             assert why.rank._replace(depth=None) == same.rank._replace(depth=None)

@@ -121,8 +121,8 @@ def test_a_large_segment_is_checked_in_the_background(tmp_path: Path, monkeypatc
         for change in (index.compact, lambda: index.save(tmp_path / "copy")):
             with pytest.raises(DamagedSegmentError):  # damage is never copied
                 change()
-        deadline = time.monotonic() + 60
-        while live._view.segment._damage and time.monotonic() < deadline:
+        damaged, deadline = live._view.settings.segment, time.monotonic() + 60
+        while live._view.settings.segment == damaged and time.monotonic() < deadline:
             time.sleep(0.05)
         assert index.search("hotel 7", 1, mode="words")[0].id == 7
 

@@ -67,7 +67,7 @@ def search(
                 counts = None
                 if facets:
                     counts = index.facets(query, facets, where=condition, mode=mode, min_score=min_score)
-                corrected = index.corrections(query) if mode != "vectors" else {}
+                corrected = index.corrections(query) if mode in ("hybrid", "words") else {}
                 if as_json:
                     print_json(_as_json(query, hits, counts, corrected))
                     continue

@@ -20,12 +20,13 @@ from clickvec.evaluation.logistic_fit import (
 from clickvec.evaluation.metrics import values_of
 from clickvec.search.fusion import Candidates, Fusion, logistic
 from clickvec.search.lexical.query_terms import Term
-from clickvec.search.parts import FEATURES
 from clickvec.search.parts.part import Single
-from clickvec.search.parts.word_part import LEAST_CODES, Matches, facts_of
+from clickvec.search.parts.vector_part import VECTORS
+from clickvec.search.parts.word_part import LEAST_CODES, WORDS, Matches, facts_of
 
 PRIOR_WEIGHTS = np.array([PRIOR[name] for name in NAMES])
-TRUE = Fusion("clicks", dict(zip(("constant", *FEATURES), (-9.0, 10, 4, 5, 2, 1, 0.5, 0.5, -0.3), strict=True)))
+FEATURE_NAMES = [feature.name for part in (VECTORS, WORDS) for feature in part.features]
+TRUE = Fusion("clicks", dict(zip(("constant", *FEATURE_NAMES), (-9.0, 10, 4, 5, 2, 1, 0.5, 0.5, -0.3), strict=True)))
 
 
 def some_queries(count: int, truth: Fusion = TRUE, titles: int = 60) -> list[FittedQuery]:
@@ -134,7 +135,7 @@ def test_the_report_has_the_figures_of_every_method() -> None:
 
 
 def test_another_method_is_kept_if_it_is_clearly_better(monkeypatch: pytest.MonkeyPatch) -> None:
-    useless = Fusion("clicks", dict.fromkeys(("constant", *FEATURES), 0.0))
+    useless = Fusion("clicks", dict.fromkeys(("constant", *FEATURE_NAMES), 0.0))
     monkeypatch.setattr("clickvec.evaluation.fitting.fit_clicks", lambda *_: useless)
     assert choose(some_queries(60)).fusion.method == "mixture"
 
@@ -172,7 +173,7 @@ def test_few_queries_keep_the_fusion_of_training_unless_another_is_clearly_bette
     queries = some_queries(30)
     assert compare(queries, TRUE).fusion == TRUE
     assert "ranks by the fusion that training has chosen" in verdict(compare(queries, TRUE).report)
-    useless = Fusion("clicks", dict.fromkeys(("constant", *FEATURES), 0.0))
+    useless = Fusion("clicks", dict.fromkeys(("constant", *FEATURE_NAMES), 0.0))
     assert compare(queries, useless).fusion != useless
 
 

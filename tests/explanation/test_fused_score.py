@@ -18,14 +18,16 @@ from clickvec.render.terminal.screen import Screen
 from clickvec.search import retrieval
 from clickvec.search.fusion import Fusion
 from clickvec.search.index import Index
-from clickvec.search.parts import FEATURES
+from clickvec.search.parts.vector_part import VECTORS
+from clickvec.search.parts.word_part import WORDS
 
 ENCODER = Encoder(tiny("lstm"))
 UNREADABLE = "ЖЖЖ лев AB-1234"  # has no letter trigram that the model knows
 TITLES = [*TEXTS, UNREADABLE, "hotels in shanghai hotels"]
 QUERIES = [TEXTS[0], "cheap hotels", "лев", "лев hotels", "ab1234 paint"]
+FEATURE_NAMES = [feature.name for part in (VECTORS, WORDS) for feature in part.features]
 CLICKS = Fusion.from_json(
-    {"method": "clicks", "weights": {"constant": -2.0, **dict.fromkeys(FEATURES, 1.5), "unknown words": -1.0}}
+    {"method": "clicks", "weights": {"constant": -2.0, **dict.fromkeys(FEATURE_NAMES, 1.5), "unknown words": -1.0}}
 )
 CALIBRATED = Fusion.from_json({"method": "clicks", "weights": {**CLICKS.weights, "bend": -0.5, "bend from": -1.5}})
 FUSIONS = {"default": Fusion.default(), "ranks": Fusion.ranks(5), "clicks": CLICKS, "calibrated": CALIBRATED}

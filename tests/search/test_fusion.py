@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from clickvec import ClickvecError
 from clickvec.search.fusion import Candidates, Fusion, key_of, silent_sets
 from clickvec.search.lexical.query_terms import Term
-from clickvec.search.parts import FEATURES
 from clickvec.search.parts.part import Single
-from clickvec.search.parts.word_part import Matches, facts_of
+from clickvec.search.parts.vector_part import VECTORS
+from clickvec.search.parts.word_part import WORDS, Matches, facts_of
 
 
 def term(
@@ -28,7 +28,8 @@ def term(
     return Term("word", ("word",), weights, idf, is_known, is_code, is_number)
 
 
-CLICKS = Fusion("clicks", dict(zip(("constant", *FEATURES), (-8, 7, 3, 2, 1, 1, 1, -1, 0.3), strict=True)))
+FEATURE_NAMES = [feature.name for part in (VECTORS, WORDS) for feature in part.features]
+CLICKS = Fusion("clicks", dict(zip(("constant", *FEATURE_NAMES), (-8, 7, 3, 2, 1, 1, 1, -1, 0.3), strict=True)))
 BENT = Fusion("clicks", {**CLICKS.weights, "bend": -0.5, "bend from": -2.0})
 METHODS = [Fusion.ranks(10), Fusion.default(), CLICKS, BENT]
 WITHOUT = Fusion("clicks", CLICKS.weights, {"vectors": {"constant": -1.0, "words": 3.0}})
@@ -65,7 +66,7 @@ def test_facts_of_a_title_by_hand() -> None:
         "rarest word": 0.6,
         "query length": math.log(3),
     }
-    assert tuple(facts) == tuple(FEATURES) == tuple(expected)
+    assert tuple(facts) == tuple(FEATURE_NAMES) == tuple(expected)
     for name, values in expected.items():
         np.testing.assert_allclose(facts[name], values, err_msg=name)
 

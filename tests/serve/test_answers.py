@@ -3,6 +3,7 @@
 import base64
 import json
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -11,7 +12,9 @@ from tiny import TEXTS
 
 from clickvec.explanation import explain
 from clickvec.search.index import Index
+from clickvec.search.parts import MODES
 from clickvec.serve.about_folder import write_queries
+from clickvec.serve.schemas import Mode
 
 
 @pytest.fixture(scope="module")
@@ -177,3 +180,7 @@ def test_every_answer_has_security_headers_and_is_not_cached(reading: Running) -
         assert "default-src 'none'" in answer.headers["content-security-policy"]
         assert "server" not in answer.headers
         assert "access-control-allow-origin" not in answer.headers
+
+
+def test_a_request_may_name_every_mode_of_search() -> None:
+    assert get_args(Mode) == MODES

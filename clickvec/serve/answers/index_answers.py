@@ -90,7 +90,7 @@ def search(service: Service, call: Call) -> SearchResponse:
 
 
 def _corrected(service: Service, query: str, request: SearchRequest) -> Any:  # noqa: ANN401
-    if request.mode == "vectors":
+    if request.mode not in ("hybrid", "words"):
         return UNSET
     return {word: list(words) for word, words in service.index.corrections(query).items()} or UNSET
 

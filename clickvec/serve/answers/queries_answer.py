@@ -70,5 +70,5 @@ def count_search(counts: QueryCounts, request: SearchRequest, query: str, hits: 
         return
     is_filtered = bool(request.where)  # then it is not the query that finds nothing
     is_few = request.k < _FEW_HITS  # of these, the best may all be found by vectors
-    has_words = request.mode == "vectors" or is_few or any(hit.parts[WORDS.measure] for hit in hits)
+    has_words = request.mode not in ("hybrid", "words") or is_few or any(hit.parts[WORDS.measure] for hit in hits)
     counts.search(query, bool(hits) or is_filtered, has_words or is_filtered, browser)

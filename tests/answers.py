@@ -13,7 +13,7 @@ Answers = dict[str, Any]
 def answers(index: Index, queries: list[str], wheres: list[Any], field: str, most: int) -> Answers:
     """Return the documents, the facets of a field, and the first hits of each query, filter and mode."""
     hits = {
-        f"{mode} {where} {query!r}": [[hit.id, hit.score, *hit.parts] for hit in found]
+        f"{mode} {where} {query!r}": [[hit.id, hit.score, *hit.parts.values()] for hit in found]
         for mode in MODES
         for where in wheres
         for query, found in zip(queries, index.search(queries, most, where, mode), strict=True)

@@ -217,6 +217,8 @@ def _of_index(
         for other in others:
             _tell_unknown(other, source or (), {str(document.id) for document in index})
         test = index_test_set(index, source or inputs.read_log(logs, max_bad, columns))
+        if not source:
+            inputs.say_not_known()
         columns.check_used()
         rankers = index_rankers(index)
         if len(index) <= MOST_TITLES:

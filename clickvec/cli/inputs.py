@@ -350,8 +350,13 @@ def read_held_out(
         searched.add(log.shown.titles if log.shown else ())
         count = counted(len(searched.titles), "title")
         print_message(f"Only the {count} of --held-out are searched; give all titles with --catalogue")
-    print_message("Whether the models were trained on these queries is not known: a model that was scores too high")
+    say_not_known()
     return test
+
+
+def say_not_known() -> None:
+    """Say that clicks may be those that a model was trained on."""
+    print_message("Whether the models were trained on these queries is not known: a model that was scores too high")
 
 
 def is_data_folder(path: Path) -> bool:

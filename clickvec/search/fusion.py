@@ -40,6 +40,7 @@ _NAMES: dict[str, tuple[str, ...]] = {
 }
 _NEEDED = {"ranks": ("constant",), "mixture": (), "clicks": ("constant",)}
 _TIE = 0.001  # the weight of the other parts among titles that one part finds equally good
+_TINY = 1e-30
 _LARGEST = 1e6  # of a weight; what is larger was not fitted
 
 
@@ -119,7 +120,9 @@ class Fusion:
             return math.inf
         if math.inf in own.values():
             return math.inf
-        title = {name: values.highest(own[name]) for name, values in candidates.values.items()}
+        # By ranks, a score below 0 is worth more than 0, which says that a part does not find the title.
+        least = -_TINY if self.method == "ranks" else 0.0
+        title = {name: values.highest(own[name] or least) for name, values in candidates.values.items()}
         score = self.scores(replace(candidates, values=title), candidates)[0]
         return float(np.nextafter(score, np.float32(np.inf)))
 

@@ -172,6 +172,7 @@ def test_evaluate_an_index(stored: Path, tmp_path: Path) -> None:
     log = tmp_path / "log.tsv"
     log.write_text("query\ttitle\nbest pizza\tbest pizza\nwine\tred wine\nwine\tgone\n")
     done = run("evaluate", "--index", stored, "--held-out", log)
+    assert "Whether the models were trained on these queries is not known" in done.err
     assert done.status == 0, done.err
     table, notes = done.out.split("\n\n")
     head, _, *rows = table.splitlines()

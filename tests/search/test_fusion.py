@@ -156,11 +156,11 @@ def test_any_part_may_be_silent_while_another_one_proposes() -> None:
 
 @given(of=some_candidates(), cosine=st.floats(0, 1), share=st.floats(0, 1))
 def test_no_title_scores_more_than_the_most_that_its_parts_allow(of: Candidates, cosine: float, share: float) -> None:
-    """Thresholds stop a search by this bound."""
+    """Thresholds stop a search by this bound. By ranks, a cosine below 0 is worth more than none."""
     bm25 = share * float(of.values["words"].own.max(initial=0))
     own = {name: values.own for name, values in of.values.items()}
     below = (own["vectors"] <= cosine) & (own["words"] <= bm25)
-    for fusion in (Fusion.default(), CLICKS, BENT):
+    for fusion in (Fusion.default(), CLICKS, BENT, Fusion.ranks(10)):
         assert (fusion.scores(of)[below] <= fusion.most(of, {"vectors": cosine, "words": bm25})).all()
     assert CLICKS.most(of, {"vectors": math.inf, "words": bm25}) == math.inf
 

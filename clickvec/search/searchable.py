@@ -66,8 +66,11 @@ class Searchable:
         return self._live.view().unreachable()
 
     def __repr__(self) -> str:
-        """Show the number of titles, the number format and the encoder."""
-        return f"Index({len(self):,} titles, {self.precision}, {self.encoder!r})"
+        """Show the number of titles, the number format and the encoder, or why the index cannot be read."""
+        try:
+            return f"Index({len(self):,} titles, {self.precision}, {self.encoder!r})"
+        except ClickvecError as error:
+            return f"Index({error})"
 
     def __len__(self) -> int:
         """Return the number of titles."""

@@ -1,13 +1,15 @@
 """A live index: it finds what a new index of the same documents finds, whatever was changed, when and by whom."""
 
+import copy
 import json
 import os
+import pickle
 import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -402,6 +404,62 @@ def test_changes_reach_the_index_that_has_replaced_another_one(path: Path, encod
             assert [hit.id for hit in each.search("zebra", mode="words")] == ["b"]
 
 
+def test_an_index_that_could_not_be_opened_again_is_tried_again(
+    path: Path, encoder: Encoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Index.open(path) as index:
+        live = index._live
+        assert isinstance(live, LiveFolder)
+        Index.create(path, encoder, [Document("new", "zebra")], overwrite=True).close()
+        for name in ("open_segment", "open_encoder"):
+            with monkeypatch.context() as patch:
+                patch.setattr(IndexFolder, name, lambda *_: (_ for _ in ()).throw(ClickvecError("too many open files")))
+                for _ in range(3):
+                    with pytest.raises(ClickvecError, match="too many open files"):
+                        index.refresh()
+        assert len(live._stores) == 1
+        assert len(live._view) == len(TITLES)
+        index.add(ids=["a"], titles=["zebra one"])
+        assert [document.id for document in index] == ["new", "a"]
+        Index.create(path, encoder, [Document("newer", "zebra")], overwrite=True).close()
+        with monkeypatch.context() as patch:
+            patch.setattr(DocumentStore, "blocks", lambda *_, **__: 1 / 0)  # after the new one has been opened
+            with pytest.raises(ZeroDivisionError):
+                index.refresh()
+        assert len(live._view) == 2
+        index.refresh()
+        assert [document.id for document in index] == ["newer"]
+
+
+def test_an_index_opened_with_an_encoder_follows_another_model(path: Path, encoder: Encoder, tmp_path: Path) -> None:
+    other = Encoder.load(tiny_model(tmp_path / "other", seed=1, cells=9))
+    with Index.open(path, encoder, repair=True) as index:
+        Index.create(path, other, [Document("new", "zebra")], overwrite=True).close()
+        index.refresh()
+        assert index.encoder.fingerprint == other.fingerprint
+        Index.create(path, encoder, [Document("newer", "zebra")], overwrite=True).close()
+        index.refresh()
+        assert index.encoder is encoder
+        index.use_model(other)
+        for copied in (copy.copy(index), pickle.loads(pickle.dumps(index))):
+            with copied:
+                assert copied.encoder.fingerprint == other.fingerprint
+                assert [document.id for document in copied] == ["newer"]
+                assert copied._live._repairs
+    with pytest.raises(ClickvecError, match="is an index of another model"):
+        Index.open(path, encoder)
+
+
+def test_an_index_does_not_follow_the_working_directory(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(path.parent)
+    with Index.open(path.name) as index:
+        monkeypatch.chdir("/")
+        index.add(ids=["a"], titles=["zebra"])
+        index.compact()
+        with copy.copy(index) as copied:
+            assert [hit.id for hit in copied.search("zebra", mode="words")] == ["a"]
+
+
 def test_a_change_that_was_committed_to_an_index_just_replaced_is_made_again(
     path: Path, encoder: Encoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -720,8 +778,18 @@ def test_a_closed_index_says_so(path: Path) -> None:
     index = Index.open(path)
     index.close()
     index.close()
-    with pytest.raises(ClickvecError, match="is closed; open it again"):
-        index.get("x")
+    asked: list[Callable[[], object]] = [
+        lambda: index.get("x"),
+        lambda: index.scores("hotels", ["hotel"]),
+        lambda: index.corrections("hotls"),
+        lambda: index.facets(None, ["n"]),
+        lambda: len(index),
+        index.view,
+    ]
+    for ask in asked:
+        with pytest.raises(ClickvecError, match="is closed; open it again"):
+            ask()
+    assert "is closed" in repr(index)
 
 
 def test_create_refuses(encoder: Encoder, path: Path, tmp_path: Path) -> None:

@@ -45,7 +45,9 @@ class LiveFolder(Live):
 
     def __init__(self, path: Path, encoder: Encoder | None = None, repair: bool = False) -> None:
         """Open an index folder. If `repair`, build derived files that are damaged again, now and later."""
-        self.path, self.folder, self._given, self._repairs = path, IndexFolder(path), encoder, repair
+        self.path = path.absolute()  # the working directory may change
+        self.folder, self._given, self._repairs = IndexFolder(self.path), encoder, repair
+        self._identity: tuple[int, int] | None = None  # of what is open
         self._polled, self._stores, self._is_closed = time.monotonic(), list[DocumentStore](), False
         self._start_process()
         _opened.add(self)
@@ -67,24 +69,35 @@ class LiveFolder(Live):
             raise UnavailableError(f"{self.path} is closed; open it again")
 
     def _open(self) -> None:
-        """Open what is at the path now, all of it of one version of the folder."""
+        """Open what is at the path now, all of it of one version of the folder. On an error, keep what was open."""
+        before, stores = None if self._identity is None else (self.store, self._view), list(self._stores)
         deadline = time.monotonic() + PATIENCE_SECONDS
         while True:
-            self._identity = self.folder.identity()
+            identity = self.folder.identity()
             try:
                 store = self._open_store(writing=False)
                 self._start(store, self._open_view(store))
                 self._refresh()
-            except (ClickvecError, OSError):  # perhaps because the folder was replaced meanwhile
-                is_same = self._identity == self.folder.identity() and self._identity is not None
-                if is_same or self._is_closed or time.monotonic() > deadline:
+                if identity == self.folder.identity():
+                    self._identity, self._stores = identity, [store]  # others are closed with their last view
+                    return
+            except BaseException as error:  # perhaps because the folder was replaced meanwhile
+                self._forget_stores(stores)
+                if before is not None:
+                    self._start(*before)
+                    self._is_broken = True
+                is_same = identity == self.folder.identity() and identity is not None
+                is_final = is_same or self._is_closed or time.monotonic() > deadline
+                if is_final or not isinstance(error, ClickvecError | OSError):
                     raise
                 time.sleep(0.001)
             else:
-                if self._identity == self.folder.identity():
-                    self._stores = [store]  # others are closed with the last view that reads them
-                    return
-                store.close()
+                self._forget_stores(stores)
+
+    def _forget_stores(self, kept: list[DocumentStore]) -> None:
+        opened, self._stores = self._stores, list(kept)
+        for store in opened[len(kept) :]:
+            store.close()
 
     def _open_store(self, writing: bool) -> DocumentStore:
         store = DocumentStore.open(self.folder.documents, writing)
@@ -95,10 +108,7 @@ class LiveFolder(Live):
         while True:
             settings = self._tried = Settings.of(store.state())
             try:
-                if self._given is None:
-                    encoder = self.folder.open_encoder(settings)
-                else:
-                    encoder = self.folder.check_encoder(self._given, settings)
+                encoder = self._open_encoder(settings)
                 return view_of_segment(store, encoder, settings, self.folder.open_segment(settings, encoder))
             except ClickvecError as error:
                 if self._is_outdated(store):
@@ -107,6 +117,13 @@ class LiveFolder(Live):
                     raise
                 _log.warning("%s", error)
                 compact(self.path, settings.segment)
+
+    def _open_encoder(self, settings: Settings) -> Encoder:
+        """Return the given encoder, which must be that of the index when it is opened. Later, the model may change."""
+        given, is_first = self._given, self._identity is None
+        if given is not None and (is_first or given.fingerprint == settings.model):
+            return self.folder.check_encoder(given, settings)
+        return self.folder.open_encoder(settings)
 
     def _is_outdated(self, store: DocumentStore) -> bool:
         """Return whether what could not be opened is no longer in use, so that others may have removed it."""
@@ -117,6 +134,7 @@ class LiveFolder(Live):
 
     def view(self) -> View:
         """Return the present view. Every 0.2 s, one thread looks for changes, while others use the old view."""
+        self._check_open()
         now = time.monotonic()
         if now - self._polled > POLL_SECONDS and self._refreshing.acquire(blocking=False):
             try:
@@ -295,11 +313,11 @@ class LiveFolder(Live):
 
     def copied(self) -> "LiveFolder":
         """Open the folder again."""
-        return LiveFolder(self.path, self._given)
+        return LiveFolder(self.path, repair=self._repairs)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the path."""
-        return LiveFolder, (self.path,)
+        return LiveFolder, (self.path, None, self._repairs)
 
 
 def _commit(store: DocumentStore, writes: list[Write]) -> list[int | Exception]:

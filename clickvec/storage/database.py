@@ -1,7 +1,8 @@
 """SQLite databases: a connection per thread, durable transactions, and errors that name the file.
 
 Transactions are durable when they end (WAL mode, synchronous=FULL). A thread or a forked process never uses the
-connection of another one. `close` does not interrupt a connection in use; it is closed when that use ends.
+connection of another one. A fork waits for transactions that write. `close` does not interrupt a connection in use; it
+is closed when that use ends.
 """
 
 import contextlib
@@ -9,6 +10,7 @@ import functools
 import os
 import sqlite3
 import threading
+import time
 import weakref
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +20,7 @@ from clickvec.storage.write_ahead_log import check_log
 
 APPLICATION_ID = 0x636C6B76  # "clkv", which SQLite stores in the header of the file
 BUSY_SECONDS = 60.0  # how long to wait for another process that writes
+_FORK_SECONDS = 5.0  # how long a fork waits for transactions of other threads
 _LONGEST_ROW = 2**28  # bytes of a row, or of a value: more than a title and a payload can have
 _LONGEST_PATH = 500  # bytes; SQLite allows 512, with the endings of its own files
 _KEPT_WAL_BYTES = 64_000_000  # a large transaction leaves no larger write-ahead log behind
@@ -25,6 +28,8 @@ _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT
 
 _Stamp = tuple[int, int, bool]  # time and size of a file that nobody writes, and whether it has a write-ahead log
 _abandoned: list[sqlite3.Connection] = []  # of the parent process: closing them here could disturb it
+_opened: "set[weakref.ref[Database]]" = set()  # unlike a WeakSet, it can be read while other threads add to it
+_forking = threading.local()  # held: the locks that a fork holds
 
 
 class _Handle:
@@ -55,6 +60,7 @@ class Database:
         self._identity: tuple[int, int] | None = None
         self._memory: _Handle | None = None
         self._start_process()
+        _opened.add(weakref.ref(self, _opened.discard))
 
     @classmethod
     def create(cls, path: Path | None, schema: str, version: int) -> "Database":
@@ -120,15 +126,11 @@ class Database:
 
     def _start_process(self) -> None:
         """Forget the connections and locks of the parent process."""
-        self._pid, self._local = os.getpid(), threading.local()
+        self._local = threading.local()
         self._writing, self._watching, self._connecting = threading.RLock(), threading.Lock(), threading.Lock()
         self._handles: weakref.WeakSet[_Handle] = weakref.WeakSet()  # a thread keeps its own until it ends
         self._watch: _Handle | None = None
         self._commits = 0
-
-    def _check_process(self) -> None:
-        if os.getpid() != self._pid:
-            self._start_process()
 
     def _closed(self) -> ClickvecError:
         return UnavailableError(f"{self.name} is closed; open it again")
@@ -199,7 +201,6 @@ class Database:
     @contextlib.contextmanager
     def _using(self) -> Iterator[_Handle]:
         """Yield the handle of this thread. Until this ends, `close` leaves it open: SQLite would crash."""
-        self._check_process()
         with self._writing if self.path is None else contextlib.nullcontext():
             try:
                 handle = self._handle()
@@ -259,7 +260,6 @@ class Database:
         """
         if not self.writing:
             raise UnavailableError(f"{self.name} was opened for reading only; open it for writing")
-        self._check_process()
         with self._writing, self._using() as handle:
             connection = handle.connection
             if handle.depth:
@@ -305,7 +305,6 @@ class Database:
 
     def close(self) -> None:
         """Close the connections of all threads. Those in use are closed when their use ends."""
-        self._check_process()
         with self._watching, self._connecting:
             self._is_closed = True
             for handle in list(self._handles):
@@ -362,3 +361,34 @@ def _tables_of(schema: str) -> list[tuple[object, ...]]:
         connection.text_factory = bytes
         connection.executescript(schema)
         return _tables(connection)
+
+
+def _hold_writers() -> None:
+    """Wait until no thread writes: the child would inherit the lock of SQLite, and wait for a thread it does not have.
+
+    A thread that forks within its own transaction does not wait for it.
+    """
+    deadline, _forking.held = time.monotonic() + _FORK_SECONDS, []
+    for reference in list(_opened):
+        database = reference()
+        if database is not None:
+            lock = database._writing
+            if lock.acquire(timeout=max(0.0, deadline - time.monotonic())):
+                _forking.held.append(lock)
+
+
+def _release_writers() -> None:
+    for lock in _forking.held:
+        lock.release()
+    _forking.held = []
+
+
+def _start_in_child() -> None:
+    for reference in list(_opened):
+        database = reference()
+        if database is not None:
+            database._start_process()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_hold_writers, after_in_parent=_release_writers, after_in_child=_start_in_child)

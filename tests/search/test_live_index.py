@@ -617,6 +617,51 @@ def test_a_forked_process_changes_the_index_of_its_parent(path: Path) -> None:
     run_script(FORKED, path)
 
 
+FORKED_BESIDE_A_WRITE = """
+    import os, sys, threading, time
+    from pathlib import Path
+    from clickvec import Index
+    from clickvec.search.index import Document
+    from clickvec.search.documents.document_store import DocumentStore
+    from clickvec.storage import database
+
+    database.BUSY_SECONDS = 1.0
+    path, writing = Path(sys.argv[1]), threading.Event()
+
+    def slow():
+        yield Document("parent", "zebra of the parent")
+        writing.set()
+        time.sleep(0.3)
+
+    with Index.open(path) as index, DocumentStore.open(path / "documents.sqlite", writing=True) as store:
+        thread = threading.Thread(target=lambda: store.add(slow()))
+        thread.start()
+        writing.wait()
+        child = os.fork()
+        if child == 0:
+            try:
+                index.add(ids=["child"], titles=["zebra of the child"])
+                store.delete([0])
+            except BaseException as error:
+                os.write(2, f"{error!r}".encode())
+                os._exit(1)
+            os._exit(0)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        thread.join()
+        index.refresh()
+        assert {hit.id for hit in index.search("zebra", mode="words")} == {"parent", "child"}
+        assert index.get(0) is None
+        database._FORK_SECONDS = 60.0  # a fork within a write does not wait for itself
+        store.add(Document("own", str(os.waitpid(os.fork() or os._exit(0), 0)[1])) for _ in range(1))
+        assert index.get("own").title == "0"
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+def test_a_process_forked_while_a_thread_writes_can_write(path: Path) -> None:
+    run_script(FORKED_BESIDE_A_WRITE, path)
+
+
 # --- segments ----------------------------------------------------------------------------------------------------
 
 

@@ -417,7 +417,7 @@ def soak_bytes(at: Path, options: argparse.Namespace) -> dict[str, Any]:
     with Index.create(path, encoder, first, vectors="int8", search=search) as index:
         add(index, [[doc_id, 2] for doc_id in range(40)])
         index.delete(range(100, 120))
-        index.compact()  # deleted titles count in BM25 until then, so a segment that is built again scores differently
+        index.compact()
         add(index, [[doc_id, 1] for doc_id in range(titles, titles + 40)])
         expected = results_of(index)
     if not os.fork():  # leave a write-ahead log of several commits, the last of which changes nothing

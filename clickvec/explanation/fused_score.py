@@ -22,7 +22,7 @@ _LABELS = {"constant": ("constant", "what every title has"), "calibration": ("ca
 
 
 @dataclass(frozen=True)
-class Term:
+class ScoreTerm:
     """One term of a fused score."""
 
     name: str
@@ -39,7 +39,7 @@ class Fused:
     method: str  # of the fusion
     is_probability: bool
     total: float  # sum of `terms`: the score, or its log odds if the score is a probability
-    terms: tuple[Term, ...]
+    terms: tuple[ScoreTerm, ...]
     parts: tuple[Explained, ...]
     read: dict[str, int | None]  # about how many titles each part reads to find candidates; None if it is not known
 
@@ -84,7 +84,8 @@ class FusedQuery:
     def _split(self, candidates: Candidates, row: int, title: str) -> Fused:
         fusion = self.view.fusion
         terms = tuple(
-            Term(name, *_labels(name, fusion.method), value) for name, value in fusion.terms_of(candidates, row).items()
+            ScoreTerm(name, *_labels(name, fusion.method), value)
+            for name, value in fusion.terms_of(candidates, row).items()
         )
         return Fused(
             float(fusion.scores(candidates)[row]),

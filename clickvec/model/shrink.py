@@ -16,7 +16,6 @@ from clickvec.model.folder import Model, check_model_output, open_model, save_mo
 
 StoredVectors = NDArray[Any]  # float32, int8 or float16
 VECTOR_TYPES = ("float32", "int8")
-READABLE_VECTOR_TYPES = (*VECTOR_TYPES, "float16")  # earlier versions wrote float16
 _LARGEST = 127  # int8 values go from -127 to 127: -128 has no counterpart
 
 

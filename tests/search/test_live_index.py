@@ -56,7 +56,7 @@ def facts(index: Index, query: str, mode: str, **options: Any) -> list[tuple[Any
 
 
 def check_like_new(index: Index, expected: dict[str, Document], is_compact: bool) -> None:
-    """Compare an index with a new one of the same documents. Deleted titles count in BM25 until the next segment."""
+    """Compare an index with a new one of the same documents."""
     assert list(index) == list(expected.values())
     assert len(index) == len(expected)
     rows = list(expected.values())
